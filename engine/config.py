@@ -1,0 +1,94 @@
+"""One frozen configuration for the whole engine; names as in vLLM where the meaning is vLLM's.
+
+Derived values are properties. What is only known after the model is loaded (number of blocks, model length)
+comes in by `resolve`, which returns a new copy; nothing is ever written back.
+Source: vLLM 0.33 `vllm/config/scheduler.py`, `vllm/config/cache.py`.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from engine.errors import ConfigError
+from engine.kv.hashing import HashAlgo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """Everything that can be set. Raises ConfigError on values that cannot work."""
+
+    model: str = "smollm2-135m"
+    """A known name, a local Hugging Face folder, or a hub id."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """auto: bfloat16 where the CPU multiplies it natively (AMX, AVX512-BF16) or on a GPU, else float32."""
+    policy: Literal["vllm", "static"] = "vllm"
+    """The scheduler: `vllm` (continuous batching) or `static` (the baseline that it improves on)."""
+    cache: Literal["hash", "none", "reserve"] = "hash"
+    """Prefix cache by block-hash chain; none; or contiguous room for the maximum length per request."""
+    block_size: int = 16
+    """Tokens per KV block."""
+    num_blocks: int | None = None
+    """Size of the pool including the null block 0; None: as many as fit in kv_memory_bytes."""
+    kv_memory_bytes: int | None = None
+    """Budget for KV; None: 1 GiB, or less where the machine has less to spare."""
+    prefix_caching_hash_algo: HashAlgo = "sha256"
+    max_model_len: int | None = None
+    """Prompt plus output; None: the model's own limit."""
+    max_num_batched_tokens: int = 2048
+    """Token budget of one step."""
+    max_num_seqs: int = 128
+    max_num_active_seqs: int | None = None
+    long_prefill_token_threshold: int = 0
+    """Cap on one sequence's tokens in a step while others exist; 0: none."""
+    long_prefill_token_threshold_adaptive: bool = False
+    """Raise that cap to an even share of the budget."""
+    enable_chunked_prefill: bool = True
+    scheduling_policy: Literal["fcfs", "priority"] = "fcfs"
+    watermark: float = 0.0
+    """Share of the pool to keep free at admission."""
+    scheduler_reserve_full_isl: bool = True
+    """Admit only what has room for its whole current length, though only the first chunk is allocated."""
+    num_speculative_tokens: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without a model."""
+        limits = (self.block_size, self.max_num_batched_tokens, self.max_num_seqs)
+        if min(limits) < 1:
+            raise ConfigError(
+                "block_size, max_num_batched_tokens and max_num_seqs must be at least 1"
+            )
+        if not 0 <= self.watermark < 1:
+            raise ConfigError(f"watermark is a share of the pool in [0, 1), got {self.watermark}")
+        if self.num_blocks is not None and self.num_blocks < 2:
+            raise ConfigError("num_blocks must be at least 2: block 0 is never given out")
+        if self.policy == "vllm" and self.max_num_batched_tokens < self.max_num_seqs:
+            raise ConfigError(
+                f"max_num_batched_tokens ({self.max_num_batched_tokens}) must be at least max_num_seqs "
+                f"({self.max_num_seqs}): each running sequence needs one token of the budget"
+            )
+
+    @property
+    def enable_prefix_caching(self) -> bool:
+        """Whether full blocks are looked up and entered by hash."""
+        return self.cache == "hash"
+
+    def resolve(self, *, num_blocks: int, max_model_len: int) -> "EngineConfig":
+        """A copy with what the loaded model and the memory allow.
+
+        Raises ConfigError when the pool could not hold one request of max_model_len.
+        """
+        if (num_blocks - 1) * self.block_size < max_model_len:
+            raise ConfigError(
+                f"{num_blocks - 1} usable blocks of {self.block_size} tokens cannot hold one request of "
+                f"max_model_len {max_model_len}: give more KV memory or lower max_model_len"
+            )
+        if not self.enable_chunked_prefill and self.max_num_batched_tokens < max_model_len:
+            raise ConfigError(
+                "without chunked prefill a prompt must fit in one step: raise max_num_batched_tokens "
+                f"({self.max_num_batched_tokens}) to max_model_len ({max_model_len})"
+            )
+        return replace(self, num_blocks=num_blocks, max_model_len=max_model_len)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for the trace."""
+        return asdict(self)

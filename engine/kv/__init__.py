@@ -1,0 +1,1 @@
+"""KV cache bookkeeping: which block holds which tokens. No tensors here; the executor owns those."""

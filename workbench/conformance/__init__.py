@@ -1,0 +1,1 @@
+"""Replaying decisions of the real engines against ours, and saying where the first difference is."""
