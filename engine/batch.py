@@ -15,7 +15,7 @@ class Row:
 
     seq: Sequence
     code: Code
-    """How it came in: RUN_DECODE, RUN_CHUNK, ADMIT_NEW, ADMIT_RESUMED, SPEC_PAD, ADMIT_STATIC, PAD_STATIC."""
+    """How it came in: a code of kind row, 101-110."""
     num_computed_tokens: int
     """Before this step; of an admitted row exactly the prefix hit."""
     num_scheduled_tokens: int
@@ -36,7 +36,7 @@ class Row:
     @property
     def is_prefill(self) -> bool:
         """It computes prompt (or, resumed, lost output), more than the one newest token."""
-        return self.code not in (Code.RUN_DECODE, Code.PAD_STATIC)
+        return self.code not in (Code.RUN_DECODE, Code.MIX_DECODE, Code.PAD_STATIC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ Source: vLLM 0.33 `vllm/config/scheduler.py`, `vllm/config/cache.py`.
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from engine.config_sglang import SglangConfig
 from engine.errors import ConfigError
 from engine.kv.hashing import HashAlgo
 
@@ -20,12 +21,13 @@ class EngineConfig:
     """A known name, a local Hugging Face folder, or a hub id."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """auto: bfloat16 where the CPU multiplies it natively (AMX, AVX512-BF16) or on a GPU, else float32."""
-    policy: Literal["vllm", "static"] = "vllm"
-    """The scheduler: `vllm` (continuous batching) or `static` (the baseline that it improves on)."""
-    cache: Literal["hash", "none", "reserve"] = "hash"
-    """Prefix cache by block-hash chain; none; or contiguous room for the maximum length per request."""
-    block_size: int = 16
-    """Tokens per KV block."""
+    policy: Literal["vllm", "sglang", "static"] = "vllm"
+    """The scheduler: `vllm` and `sglang` (continuous batching), or `static` (the baseline they improve on)."""
+    cache: Literal["auto", "hash", "radix", "none", "reserve"] = "auto"
+    """Prefix cache by block-hash chain; radix tree (sglang); none; or contiguous room for the maximum length
+    per request. auto: the policy's own."""
+    block_size: int = 0
+    """Tokens per KV block; 0: the policy's own, 1 for sglang (which calls it page_size), else 16."""
     num_blocks: int | None = None
     """Size of the pool including the null block 0; None: as many as fit in kv_memory_bytes."""
     kv_memory_bytes: int | None = None
@@ -49,9 +51,21 @@ class EngineConfig:
     """Admit only what has room for its whole current length, though only the first chunk is allocated."""
     num_speculative_tokens: int = 0
     seed: int = 0
+    sglang: SglangConfig = SglangConfig()
+    """What only the policy `sglang` reads."""
 
     def __post_init__(self) -> None:
-        """Check what can be checked without a model."""
+        """Fill in the preset of the policy and check what can be checked without a model."""
+        sglang = self.policy == "sglang"
+        if self.cache == "auto":
+            object.__setattr__(self, "cache", "radix" if sglang else "hash")
+        if self.block_size == 0:
+            object.__setattr__(self, "block_size", 1 if sglang else 16)
+        if self.cache != "none" and (self.cache == "radix") != sglang:
+            raise ConfigError(
+                f"policy {self.policy} cannot run on cache {self.cache}: sglang needs radix or none, "
+                "the others hash, none or reserve"
+            )
         limits = (self.block_size, self.max_num_batched_tokens, self.max_num_seqs)
         if min(limits) < 1:
             raise ConfigError(
@@ -69,15 +83,17 @@ class EngineConfig:
 
     @property
     def enable_prefix_caching(self) -> bool:
-        """Whether full blocks are looked up and entered by hash."""
-        return self.cache == "hash"
+        """Whether prompts share the blocks of what was computed before."""
+        return self.cache in ("hash", "radix")
 
     def resolve(self, *, num_blocks: int, max_model_len: int) -> "EngineConfig":
         """A copy with what the loaded model and the memory allow.
 
         Raises ConfigError when the pool could not hold one request of max_model_len.
         """
-        if (num_blocks - 1) * self.block_size < max_model_len:
+        # sglang books a block more than a request needs, and the booking must stay below the pool.
+        spare = 2 * self.block_size + 1 if self.policy == "sglang" else 0
+        if (num_blocks - 1) * self.block_size < max_model_len + spare:
             raise ConfigError(
                 f"{num_blocks - 1} usable blocks of {self.block_size} tokens cannot hold one request of "
                 f"max_model_len {max_model_len}: give more KV memory or lower max_model_len"

@@ -84,8 +84,10 @@ class EngineCore:
             self._aborted.append(CoreOutput(request_id, step, now, (), end=end))
 
     def step(self) -> list[CoreOutput]:
-        """One turn of the loop: returns what each request got, ends of aborted ones included."""
-        outputs, self._aborted = self._aborted, []
+        """One turn of the loop: what each request got. Ends of aborted requests come before the next step."""
+        if self._aborted:  # who gave up need not wait for a step of the others
+            ended, self._aborted = self._aborted, []
+            return ended
         while len(self._in_flight) < self.executor.depth:
             batch = self.scheduler.schedule()
             if batch is None:
@@ -96,12 +98,12 @@ class EngineCore:
             self._in_flight.append((batch, times))
         if not self._in_flight:
             self.recorder.flush()
-            return outputs
+            return []
         batch, times = self._in_flight.popleft()
         output = self.executor.collect()
         times.collected_ns = self.clock()
         finishes = self.scheduler.update(batch, output, times.collected_ns)
-        outputs += self._hand_out(batch, output, finishes, times.collected_ns)
+        outputs = self._hand_out(batch, output, finishes, times.collected_ns)
         record_step(self.recorder, self.scheduler, batch, output, finishes, times, self.clock())
         return outputs
 

@@ -15,7 +15,10 @@ from tracing.record import NULL, Code, Level, Mode, Recorder
 if TYPE_CHECKING:  # these import this module's callers
     from engine.scheduler.base import Finish, Scheduler
 
-ADMITTED = {Code.ADMIT_NEW, Code.ADMIT_RESUMED, Code.ADMIT_STATIC, Code.SPEC_PAD}
+ADMITTED = {
+    *(Code.ADMIT_NEW, Code.ADMIT_RESUMED, Code.ADMIT_CUT, Code.ADMIT_STATIC),
+    Code.SPEC_PAD,
+}
 
 
 @dataclass(slots=True)
@@ -47,7 +50,7 @@ def record_step(
         )  # names the step again if another is in flight
         _record_rows(recorder, batch, output)
     _record_tokens(recorder, batch, output, times.collected_ns)
-    kv, config = scheduler.kv, scheduler.config
+    kv, config, ratio = scheduler.kv, scheduler.config, scheduler.new_token_ratio
     num_prefill = sum(row.num_scheduled_tokens for row in batch.rows if row.is_prefill)
     recorder.end_step(
         start_ns=batch.start_ns,
@@ -70,7 +73,7 @@ def record_step(
         free_blocks=kv.num_free - kv.num_cached_free,
         num_preempted=len(batch.preempted),
         num_finished=len(finishes),
-        new_token_ratio_1e6=NULL,
+        new_token_ratio_1e6=NULL if ratio is None else round(ratio * 1e6),
         in_flight=times.in_flight,
     )
 

@@ -76,7 +76,11 @@ class Request:
     """When the front end handed it over: the phase `to_core` starts here, `queue` when the core has it."""
     eos_token_id: int | None = None
     priority: int = 0
-    """Lower is more urgent; used when scheduling_policy is `priority`."""
+    """Lower is more urgent; used when scheduling_policy is `priority`. sglang: higher, unless told otherwise."""
     cache_salt: str | None = None
     """Prefix blocks are shared only between requests of the same salt."""
+    extra_key: str | None = None
+    """A second such name, for what else must be equal, e.g. an adapter (sglang)."""
+    routing_key: str | None = None
+    """Groups requests for the policy `routing-key` (sglang)."""
     skip_reading_prefix_cache: bool = False

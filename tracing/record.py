@@ -83,6 +83,7 @@ class Kind(IntEnum):
     DECISION = 4
     BLOCKS = 5
     CACHED = 6
+    NODE = 7
     TOKENS = 10
     KERNELS = 11
     RANK_STEP = 13
@@ -119,6 +120,13 @@ FIELDS: dict[Kind, tuple[str, ...]] = {
     Kind.DECISION: ("ts_ns", "code", "request_id", "other_id", "a0", "a1", "a2", "a3"),
     Kind.BLOCKS: ("ts_ns", "code", "request_id", "other_id", "idx", "...block_id"),
     Kind.CACHED: ("ts_ns", "code", "request_id", "block_id", "idx", "hash", "parent"),
+    # A radix node after the act. NODE_TOUCH, _LOCK and _UNLOCK reach up to the root: each ancestor's access
+    # is one less than its child's, each lock count moves by one. namespace_id: 0 none; other: evict for whom,
+    # split other half.
+    Kind.NODE: (
+        *("ts_ns", "code", "request_id", "other_id", "node_id", "parent_id", "num_tokens", "depth"),
+        *("lock_count", "hits", "priority", "access", "namespace_id"),
+    ),
     Kind.TOKENS: ("ts_ns", "...request_id,k,token_id"),
     # One launch ends where the next begins: n launches have n + 1 times. clock: 0 host, 1 device.
     Kind.KERNELS: ("template_id", "num_tokens", "clock", "...mark_ns"),
@@ -185,6 +193,10 @@ class Trace(Protocol):
     @property
     def tracer_provider(self) -> "TracerProvider":
         """OpenTelemetry provider for request-level spans; they land in the `api` spool."""
+
+    @property
+    def epoch_offset_ns(self) -> int:
+        """Wall time minus the recorders' clock: spans carry epoch nanoseconds, records the clock's own."""
 
 
 class Recorder:
@@ -302,6 +314,14 @@ class Recorder:
         if self.level >= Level.BLOCKS:
             node, up = self.mask(hash_), 0 if parent is None else self.mask(parent)
             self._put(Kind.CACHED, (self.clock(), code, request_id, block_id, idx, node, up))
+
+    def node(
+        self, code: Code, state: Sequence[int], request_id: int | None, other: int | None = None
+    ) -> None:
+        """A radix node was made, cut, used or evicted; state: fields of `Kind.NODE` from node_id on."""
+        if self.level >= Level.BLOCKS:
+            who, oth = (NULL if x is None else x for x in (request_id, other))
+            self._put(Kind.NODE, (self.clock(), code, who, oth, *state))
 
     def mask(self, hash_: bytes) -> int:
         """63-bit keyed hash of a block hash: comparable inside one run, meaningless outside it."""

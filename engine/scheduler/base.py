@@ -12,17 +12,45 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from engine.batch import Batch, Row, StepOutput
 from engine.config import EngineConfig
-from engine.kv.paged import PagedKV
-from engine.kv.reserved import ReservedKV
 from engine.request import Request
 from engine.scheduler.queue import FcfsQueue, PriorityQueue, WaitingQueue
 from engine.sequence import Sequence, Status
 from tracing.record import Code, Phase, Recorder
 
-KV = PagedKV | ReservedKV
+
+class KV(Protocol):
+    """What every policy needs of KV bookkeeping; how blocks are found and given out is between the two."""
+
+    @property
+    def num_used(self) -> int:
+        """Blocks in use."""
+        ...
+
+    @property
+    def num_free(self) -> int:
+        """Blocks that can be given out, cached or not."""
+        ...
+
+    @property
+    def num_cached_free(self) -> int:
+        """Of these, those that a later prompt could still hit."""
+        ...
+
+    def track(self, seq: Sequence) -> None:
+        """Tokens were added to the sequence."""
+        ...
+
+    def enter_full_blocks(self, seq: Sequence, num_tokens: int) -> None:
+        """The first so many tokens are verified: their whole blocks may be shared."""
+        ...
+
+    def free(self, seq: Sequence) -> None:
+        """Let go of all blocks of a running sequence."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +87,11 @@ class Scheduler(ABC):
     @abstractmethod
     def schedule(self) -> Batch | None:
         """Plan the next step; None when there is nothing to run."""
+
+    @property
+    def new_token_ratio(self) -> float | None:
+        """Share of the possible output of running requests that is set aside (sglang)."""
+        return None
 
     @property
     def num_unfinished(self) -> int:
@@ -151,6 +184,17 @@ class Scheduler(ABC):
         if seq.num_cached_tokens is None:
             seq.num_cached_tokens = seq.num_computed_tokens
 
+    def _give_up(self, seq: Sequence, start_ns: int, step: int) -> None:
+        """A running sequence lost its memory: it waits again, and computes everything once more."""
+        self.running.remove(seq)
+        seq.max_computed_tokens = max(seq.max_computed_tokens, seq.num_computed_tokens)
+        seq.num_computed_tokens = 0
+        seq.draft_token_ids = []
+        seq.num_preemptions += 1
+        seq.status = Status.PREEMPTED
+        seq.enter(Phase.PREEMPTED, start_ns, step)
+        self.waiting.put_back(seq)
+
     def _make_row(
         self, seq: Sequence, code: Code, num_scheduled_tokens: int, block_ids: tuple[int, ...]
     ) -> Row:
@@ -178,7 +222,8 @@ class Scheduler(ABC):
         elif seq.status is Status.PREEMPTED:
             code = Code.HIT_OWN
         elif given_up:
-            code = Code.HIT_FULL_BLOCK
+            radix = self.config.cache == "radix"
+            code = Code.HIT_FULL_TOKEN if radix else Code.HIT_FULL_BLOCK
         else:
             code = Code.HIT_PART if hit else Code.HIT_NONE
         self.recorder.decision(code, seq.request_id, hit, seq.num_tokens, given_up, unit)

@@ -12,7 +12,8 @@ the longest one here, because the executor takes ragged batches: the waste shown
 """
 
 from engine.batch import Batch, Row
-from engine.kv.paged import Shortage
+from engine.kv.paged import PagedKV, Shortage
+from engine.kv.reserved import ReservedKV
 from engine.scheduler.base import Scheduler
 from engine.sequence import Sequence, Status
 from tracing.record import Code
@@ -20,6 +21,8 @@ from tracing.record import Code
 
 class StaticScheduler(Scheduler):
     """One closed batch after another."""
+
+    kv: PagedKV | ReservedKV
 
     def schedule(self) -> Batch | None:
         """Prefill the batch to its end, then decode all of it together."""

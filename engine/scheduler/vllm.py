@@ -15,11 +15,12 @@ iteration-level scheduling; Sarathi-Serve (Agrawal et al. 2024) for chunks mixed
 from dataclasses import dataclass, field
 
 from engine.batch import Batch, Row
-from engine.kv.paged import Shortage
+from engine.kv.paged import PagedKV, Shortage
+from engine.kv.reserved import ReservedKV
 from engine.scheduler.base import Scheduler
 from engine.scheduler.queue import urgency
 from engine.sequence import Sequence, Status
-from tracing.record import Code, Phase
+from tracing.record import Code
 
 
 @dataclass(slots=True)
@@ -38,6 +39,8 @@ class Plan:
 
 class VllmScheduler(Scheduler):
     """Running first, then waiting, on one budget."""
+
+    kv: PagedKV | ReservedKV
 
     def schedule(self) -> Batch | None:
         """Plan the next step; None when nothing can run."""
@@ -135,15 +138,8 @@ class VllmScheduler(Scheduler):
         self.recorder.decision(
             code, victim.request_id, num_blocks, lost, *args, other=seq.request_id
         )
-        self.running.remove(victim)
         self.kv.free(victim)
-        victim.max_computed_tokens = max(victim.max_computed_tokens, lost)
-        victim.num_computed_tokens = 0
-        victim.draft_token_ids = []
-        victim.num_preemptions += 1
-        victim.status = Status.PREEMPTED
-        victim.enter(Phase.PREEMPTED, plan.start_ns, plan.step)
-        self.waiting.put_back(victim)
+        self._give_up(victim, plan.start_ns, plan.step)
         plan.preempted.append(victim)
 
     # -- waiting ---------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ from typing import Any
 from engine.kv.hashing import BlockHasher, ExtraKeys
 from workbench.conformance.report import CaseResult, Difference
 
+RULE = "vllm/v1/core/kv_cache_utils.py hash_block_tokens: sha256(parent, tokens, extra keys)"
+
 
 def replay(case: dict[str, Any]) -> CaseResult:
     """Every chain under every algorithm of the file; a step is one hash."""
@@ -17,7 +19,7 @@ def replay(case: dict[str, Any]) -> CaseResult:
         hasher = BlockHasher(size, name)
         if hasher.none_hash.hex() != algo["none_hash"]:
             difference = Difference(
-                0, f"{name} none_hash", algo["none_hash"], hasher.none_hash.hex()
+                0, f"{name} none_hash", algo["none_hash"], hasher.none_hash.hex(), RULE
             )
             return CaseResult("hash_chain", "hash chain", total, done, difference)
         for chain in algo["chains"]:
@@ -27,7 +29,9 @@ def replay(case: dict[str, Any]) -> CaseResult:
                 tokens = chain["tokens"][i * size : (i + 1) * size]
                 parent = hasher.hash_block(parent, tokens, _extra(chain["extra_keys"][i]))
                 if parent.hex() != theirs:
-                    difference = Difference(i, f"{name} {chain['name']}", theirs, parent.hex())
+                    difference = Difference(
+                        i, f"{name} {chain['name']}", theirs, parent.hex(), RULE
+                    )
                     return CaseResult("hash_chain", "hash chain", total, done, difference)
                 done += 1
     return CaseResult("hash_chain", "hash chain", total, done)

@@ -12,6 +12,8 @@ class Difference:
     field: str
     theirs: Any
     ours: Any
+    rule: str
+    """Where upstream decides this, and how."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,28 @@ REASONS = {
     Code.END_EOS: "stop",
     Code.END_STOP_TOKEN: "stop",
 }
+SCHEDULE = "vllm/v1/core/sched/scheduler.py Scheduler.schedule"
+OUTPUT = "vllm/v1/core/sched/scheduler.py Scheduler.update_from_output"
+POOL = "vllm/v1/core/block_pool.py"
+FREE_ORDER = f"{POOL} free_blocks: tail first; with an entry to the back, without to the front"
+RULES = {
+    "sched": f"{SCHEDULE}: running in order, then waiting, on one token budget",
+    "total": f"{SCHEDULE}: rows add up to at most the budget",
+    "preempted": f"{SCHEDULE}: last admitted first; by priority the least urgent",
+    "free_after_schedule": "vllm/v1/core/kv_cache_manager.py allocate_slots",
+    "sampled": f"{OUTPUT}: rows inside a prompt sample nothing",
+    "finished": "vllm/v1/core/sched/utils.py check_stop: stop tokens, then lengths",
+    "free": FREE_ORDER,
+    "running": f"{SCHEDULE}: in order of admission",
+    "waiting": "vllm/v1/core/sched/request_queue.py: preempted to the front, or by priority",
+    "num_waiting": "vllm/v1/core/sched/request_queue.py",
+    "waiting_crc32": "vllm/v1/core/sched/request_queue.py",
+    "free_queue": FREE_ORDER,
+    "free_queue_crc32": FREE_ORDER,
+    "cached": f"{POOL} cache_full_blocks at allocation, _maybe_evict_cached_block at reuse",
+    "num_cached": f"{POOL} cache_full_blocks at allocation, _maybe_evict_cached_block at reuse",
+    "prefix_stats": "vllm/v1/core/kv_cache_manager.py get_computed_blocks, once at admission",
+}
 SAME_NAME = (
     *("block_size", "num_blocks", "max_model_len", "max_num_batched_tokens", "max_num_seqs"),
     *("max_num_active_seqs", "long_prefill_token_threshold"),
@@ -55,14 +77,14 @@ class Replay:
         number = theirs["step"]
         for i, request in enumerate(self.requests):
             if request["arrival_step"] == number:
-                self.seqs[request["id"]] = self.scheduler.add(_request(i, request))
+                self.seqs[request["id"]] = self.scheduler.add(make_request(i, request))
         self._abort(number, "before_schedule")
         if theirs.get("idle"):
             return {}
         batch = self.scheduler.schedule() or Batch(number, 0, ())
         ours = self._scheduled(batch)
         self._abort(number, "during_step")
-        tokens = tuple(self._sample(row) for row in batch.rows)
+        tokens = tuple(self.sample(row) for row in batch.rows)
         ours["sampled"] = {
             self._name(row.seq): list(t) for row, t in zip(batch.rows, tokens, strict=True) if t
         }
@@ -119,7 +141,7 @@ class Replay:
                     stats[at + j] += n
         return stats
 
-    def _sample(self, row: Row) -> tuple[int, ...]:
+    def sample(self, row: Row) -> tuple[int, ...]:
         """The script's next tokens: one, and one more for each draft that agrees with the script."""
         if not row.samples:
             return ()
@@ -146,7 +168,7 @@ def replay(case: dict[str, Any]) -> CaseResult:
     for i, theirs in enumerate(steps):
         ours = play.step(theirs)
         for field, a, b in _compare(theirs, ours):
-            difference = Difference(theirs["step"], field, a, b)
+            difference = Difference(theirs["step"], field, a, b, RULES[field])
             return CaseResult(case["name"], "scheduler", len(steps), i, difference)
     return CaseResult(case["name"], "scheduler", len(steps), len(steps))
 
@@ -161,7 +183,8 @@ def _compare(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[tuple[str
                 yield field, expected, value
 
 
-def _request(i: int, request: dict[str, Any]) -> Request:
+def make_request(i: int, request: dict[str, Any]) -> Request:
+    """The case's i-th request as ours."""
     params = SamplingParams(
         temperature=0,
         max_tokens=request["max_tokens"],

@@ -1,0 +1,1 @@
+"""Who computes a batch: one runner per rank, and executors that hand it batches."""

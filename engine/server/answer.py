@@ -1,0 +1,159 @@
+"""One HTTP answer on its way out: as a whole or as server-sent events, and what becomes of it.
+
+    core's deltas ─┬► chunk ─► `data: {...}` ─► transport          stream
+                   └► collected ─► one JSON body ─► transport      whole
+
+Nothing is sent before the first delta, so an engine that is lost by then still gets a proper status.
+Meanwhile the client is watched: when it hangs up, the core is asked to stop, which frees its KV blocks. The
+end of each choice is written down when its last byte was handed to the transport.
+
+Source: server-sent events of OpenAI's API reference; ASGI 3 for the disconnect message.
+"""
+
+import asyncio
+import json
+from contextlib import aclosing
+
+from opentelemetry.trace import Span
+from pydantic import BaseModel
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from engine.generation import Delta, Generation
+from engine.server.client import CoreClient
+from engine.server.formats import ChatFormat, TextFormat
+from engine.server.link import CoreError
+from engine.server.protocol import ApiError
+from tracing.record import Code
+
+CLIENT_GONE = 499
+"""The usual status for a client that hung up before it was answered; nobody ever receives it."""
+DISCONNECTED = "client_disconnected"
+EVENTS = b"text/event-stream; charset=utf-8"
+JSON = b"application/json"
+
+
+class Answer(Response):
+    """Sends what the core says about some generations."""
+
+    def __init__(
+        self,
+        client: CoreClient,
+        generations: list[Generation],
+        form: ChatFormat | TextFormat,
+        *,
+        stream: bool,
+        include_usage: bool,
+        server_span: Span,
+    ) -> None:
+        super().__init__()
+        self._client = client
+        self._frontend = client.frontend
+        self._generations = generations
+        self._first_index: dict[Generation, int] = {}
+        """Choices are numbered over all prompts of the HTTP request."""
+        num_choices = 0
+        for generation in generations:
+            self._first_index[generation] = num_choices
+            num_choices += len(generation.choices)
+        self._form = form
+        self._stream = stream
+        self._include_usage = include_usage
+        self._server_span = server_span
+        self._status: int | None = None
+        """What the client was told; None: nothing yet."""
+        self._error_type: str | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the request to its end (ASGI)."""
+        watcher = asyncio.create_task(self._watch(receive))
+        try:
+            if self._stream:
+                await self._send_events(send)
+            else:
+                await self._send_whole(send)
+        except CoreError as error:
+            await self._send_error(send, error)
+        except BaseException as error:  # cancelled, or a bug of ours
+            self._error_type = type(error).__name__
+            raise
+        finally:
+            watcher.cancel()
+            self._write_down()
+
+    async def _watch(self, receive: Receive) -> None:
+        """Abort when the client hangs up; the stream then ends by itself, with the core's answers."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._error_type = DISCONNECTED
+        self._client.abort(self._generations, Code.ABORT_DISCONNECT)
+
+    async def _send_events(self, send: Send) -> None:
+        async with aclosing(self._client.stream(self._generations)) as deltas:
+            async for delta in deltas:
+                if delta.text or delta.logprobs or delta.finish_reason:
+                    await self._send_delta(send, delta)
+                if delta.finish_reason is not None:
+                    self._frontend.deliver(delta.generation, delta.choice, self._told)
+        if self._include_usage:
+            await self._send_event(send, self._form.usage(self._generations))
+        await self._send_bytes(send, b"data: [DONE]\n\n", EVENTS, last=True)
+
+    async def _send_whole(self, send: Send) -> None:
+        async with aclosing(self._client.stream(self._generations)) as deltas:
+            async for _ in deltas:
+                pass
+        body = self._form.whole(self._generations).model_dump_json(exclude_unset=True)
+        await self._send_bytes(send, body.encode(), JSON, last=True)
+        now = self._frontend.clock()
+        for generation in self._generations:
+            for choice in generation.choices:
+                choice.first_byte_ns = now
+
+    async def _send_error(self, send: Send, error: CoreError) -> None:
+        self._error_type = "lost_engine"
+        body = json.dumps(ApiError(503, str(error), code="engine_lost").body()).encode()
+        if self._status is None:
+            await self._send_bytes(send, body, JSON, last=True, status=503)
+        else:  # the status is out already; OpenAI's clients look for an error in the events
+            await self._send_bytes(send, b"data: " + body + b"\n\n", EVENTS, last=True)
+
+    async def _send_delta(self, send: Send, delta: Delta) -> None:
+        choice = delta.choice
+        index = self._first_index[delta.generation] + choice.index
+        await self._send_event(send, self._form.chunk(delta, index))
+        if delta.text and choice.first_byte_ns is None:
+            choice.first_byte_ns = self._frontend.clock()
+
+    async def _send_event(self, send: Send, chunk: BaseModel) -> None:
+        data = f"data: {chunk.model_dump_json(exclude_unset=True)}\n\n"
+        await self._send_bytes(send, data.encode(), EVENTS, last=False)
+
+    async def _send_bytes(
+        self, send: Send, body: bytes, content_type: bytes, *, last: bool, status: int = 200
+    ) -> None:
+        """Hand bytes to the transport, with the head before the first ones."""
+        if self._error_type == DISCONNECTED:
+            return
+        if self._status is None:
+            self._status = status
+            headers = [(b"content-type", content_type), (b"cache-control", b"no-cache")]
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": not last})
+
+    @property
+    def _told(self) -> int:
+        """The status for the record."""
+        if self._status is not None:
+            return self._status
+        return CLIENT_GONE if self._error_type == DISCONNECTED else 500
+
+    def _write_down(self) -> None:
+        """The end of whatever was not delivered on the way, and of the HTTP request."""
+        for generation in self._generations:
+            if not generation.finished:  # broken off: the core's answer is not waited for
+                self._frontend.give_up(Code.ABORT_SHUTDOWN, generation)
+            for choice in generation.choices:
+                if not choice.delivered:
+                    self._frontend.deliver(generation, choice, self._told)
+        self._frontend.telemetry.end_call(self._server_span, self._told, self._error_type)

@@ -1,0 +1,1 @@
+"""Interview practice: questions, and drills made from recorded runs. No engine in here."""

@@ -1,0 +1,1 @@
+"""Lessons: content and checks on the learner's own trace. No engine in here; an experiment is a subprocess."""

@@ -1,0 +1,138 @@
+"""The recorder: the process that reads what the engine wrote, fills the tables, and answers questions.
+
+    python -m tracing.recorder RUN_DIR [--parent PID] [--locked]
+
+It follows the run's spools (each 50 ms), commits (each 250 ms), and serves HTTP on a free port, which
+`recorder.json` in the run folder tells. It ends when told to (POST /finish, SIGTERM), or by itself when every
+writer has gone and so has the process that started it. SIGINT is ignored: Ctrl-C reaches the whole group of
+processes, and what is recorded of the last second is the parent's to decide.
+
+Invariant: run.json says `sealed` only after the tables are complete and closed.
+Place in the step: none; it is the engine's audience, and at a lower priority than it.
+"""
+
+import argparse
+import os
+import signal
+import socket
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import uvicorn
+
+from tracing.errors import TraceError
+from tracing.ingest import Ingest
+from tracing.runs import RECORDER_FILE, RunInfo, lock_run, write_atomically
+from tracing.serve import Service, make_app
+from tracing.store import Store
+
+POLL_SECONDS = 0.05
+COMMIT_SECONDS = 0.25
+GRACE_SECONDS = 5.0
+"""How long a recorder that was told to finish waits for writers that have not said goodbye."""
+
+
+class _Recorder:
+    """The loop, and the lock between it and HTTP's threads."""
+
+    def __init__(self, ingest: Ingest, parent_pid: int | None) -> None:
+        self._ingest = ingest
+        self._parent_pid = parent_pid
+        self._lock = threading.Lock()
+        self._told_to_finish = threading.Event()
+
+    def sync(self) -> None:
+        """Read and commit what is in the spools now."""
+        with self._lock:
+            self._ingest.catch_up()
+
+    def ask_to_finish(self) -> None:
+        """Let the loop end soon."""
+        self._told_to_finish.set()
+
+    def follow(self) -> None:
+        """Read and commit until told to finish, or until nobody is left who could write or ask."""
+        next_commit = 0.0
+        while not self._told_to_finish.wait(POLL_SECONDS):
+            with self._lock:
+                found = self._ingest.poll()
+                if time.monotonic() >= next_commit:
+                    self._ingest.commit()
+                    next_commit = time.monotonic() + COMMIT_SECONDS
+                if not found and self._is_orphan() and not self._ingest.writers_live():
+                    return
+        deadline = time.monotonic() + GRACE_SECONDS
+        while time.monotonic() < deadline and self._writers_live():
+            time.sleep(POLL_SECONDS)
+
+    def finish(self) -> None:
+        """Complete the tables."""
+        with self._lock:
+            self._ingest.finish()
+
+    def _writers_live(self) -> bool:
+        with self._lock:
+            self._ingest.poll()
+            return self._ingest.writers_live()
+
+    def _is_orphan(self) -> bool:
+        return self._parent_pid is None or os.getppid() != self._parent_pid
+
+
+def run(run_dir: Path, parent_pid: int | None) -> None:
+    """Record a run from here to its end. Raises TraceError if it is no run. The caller holds its lock."""
+    info = RunInfo.load(run_dir)
+    if info.state == "sealed":
+        return
+    store = Store.writable(run_dir)
+    recorder = _Recorder(Ingest(run_dir, info, store), parent_pid)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: recorder.ask_to_finish())
+    service = Service(store, asdict(info), recorder.sync, recorder.ask_to_finish)
+    server, thread, url = _serve(service)
+    write_atomically(run_dir / RECORDER_FILE, {"url": url, "pid": os.getpid()})
+    try:
+        recorder.follow()
+        recorder.finish()
+        summary = store.query("summary").dicts()[0]
+    finally:
+        server.should_exit = True
+        thread.join()
+        store.close()
+        (run_dir / RECORDER_FILE).unlink()
+    info.sealed(summary).save(run_dir)
+
+
+def _serve(service: Service) -> tuple[uvicorn.Server, threading.Thread, str]:
+    """HTTP in a thread of its own, on a free port of this machine."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        make_app(service),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=5,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="http")
+    thread.start()
+    return server, thread, f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tracing.recorder", description=__doc__)
+    parser.add_argument("run_dir", type=Path)
+    parser.add_argument("--parent", type=int, help="process whose end ends the recorder too")
+    parser.add_argument("--locked", action="store_true", help="the run's lock is inherited")
+    args = parser.parse_args()
+    os.nice(5)
+    if not args.locked and lock_run(args.run_dir) is None:
+        raise TraceError(f"another recorder has {args.run_dir}")
+    run(args.run_dir, args.parent)
+
+
+if __name__ == "__main__":
+    main()

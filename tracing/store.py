@@ -1,0 +1,305 @@
+"""A run's tables in DuckDB: the only file that knows the database.
+
+One process writes (the recorder); a live file cannot be opened by a second one, so readers ask the recorder
+and open the file only when it is sealed. Rows and the spool offsets up to which they reach are committed in
+one transaction: after any kill, what the tables hold and what is read next fit together, nothing is lost and
+nothing comes twice.
+
+What people may ask is guarded four times over: exactly one statement, of a kind that reads; inside a
+read-only transaction; on a database that has no access to files or network and a locked configuration; with
+a limit on time and rows.
+
+Invariant: rows are only ever appended; only `ingest` is overwritten.
+"""
+
+import threading
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tracing.codes import Code
+from tracing.errors import TraceError
+from tracing.result import Result
+from tracing.rows import Row, Rows, kernel_columns
+from tracing.runs import STORE_FILE, RunInfo
+
+MAX_ROWS = 100_000
+MAX_SECONDS = 20.0
+_HERE = Path(__file__).parent
+_SQL = _HERE / "sql"
+_CLOSED_IN = {
+    "enable_external_access": False,
+    "autoload_known_extensions": False,
+    "autoinstall_known_extensions": False,
+    "python_enable_replacements": False,
+    "lock_configuration": True,
+    "memory_limit": "2GB",
+}
+"""No files but its own, no network, no extensions, no Python variables; and no way to change that."""
+_CLOSE_OPEN_REQUESTS = """
+INSERT INTO request_end
+SELECT r.request_id, greatest($end_ns, r.arrival_ns), $code, NULL, coalesce(t.n, 0), s.num_cached,
+       coalesce(s.num_recomputed, 0), coalesce(p.n, 0), t.first_ns, t.last_ns, NULL, NULL,
+       (SELECT max(step) FROM step)
+FROM request r ANTI JOIN request_end USING (request_id)
+LEFT JOIN (SELECT request_id, count(*) AS n, min(ts_ns) AS first_ns, max(ts_ns) AS last_ns
+           FROM token GROUP BY ALL) t USING (request_id)
+LEFT JOIN (SELECT request_id, arg_min(num_cached_tokens, step) AS num_cached,
+                  sum(num_recomputed_tokens) AS num_recomputed
+           FROM step_request GROUP BY ALL) s USING (request_id)
+LEFT JOIN (SELECT request_id, count(*) AS n FROM decision JOIN reason USING (code)
+           WHERE kind = 'victim' AND request_id IS NOT NULL GROUP BY ALL) p USING (request_id)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How much of a spool segment the tables hold, in bytes."""
+
+    offset: int
+    torn: int
+    sealed: bool
+
+
+class Store:
+    """An open trace. One thread writes; any thread may query."""
+
+    def __init__(self, con: Any) -> None:
+        self._con = con
+        self._lock = threading.Lock()
+
+    @classmethod
+    def writable(cls, run_dir: Path) -> "Store":
+        """Open the run's tables for writing, made anew if there are none.
+
+        Raises TraceError if another process has them open.
+        """
+        # One thread: the engine needs the processors more than the recorder does.
+        config = {**_CLOSED_IN, "threads": 1}
+        store = cls(_connect(run_dir / STORE_FILE, config=config))
+        if not store._con.execute("SELECT 1 FROM duckdb_tables() LIMIT 1").fetchall():
+            store._create_tables()
+        return store
+
+    @classmethod
+    def read_only(cls, run_dir: Path) -> "Store":
+        """Open a sealed run; several readers may at once. Raises TraceError if it cannot be opened."""
+        return cls(_connect(run_dir / STORE_FILE, read_only=True, config=_CLOSED_IN))
+
+    @classmethod
+    def from_parquet(cls, folder: Path) -> "Store":
+        """Load a run that is stored as one Parquet file per table. Raises TraceError if one does not fit."""
+        con = duckdb.connect(":memory:")
+        store = cls(con)
+        store._create_tables(reasons=False)
+        try:
+            for (table,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+                path = folder / f"{table}.parquet"
+                if path.exists():  # an empty table has no file
+                    rows = f"read_parquet({_quoted(path)})"
+                    con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {rows}")
+        except duckdb.Error as error:
+            raise TraceError(f"{folder} is no run of this version: {_first_line(error)}") from error
+        for name, value in _CLOSED_IN.items():
+            if name != "lock_configuration":
+                con.execute(f"SET {name} = {_quoted(value)}")
+        con.execute("SET lock_configuration = true")
+        return store
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def positions(self) -> dict[tuple[int, int], Position]:
+        """What is in the tables, by (proc_id, segment)."""
+        found = self._con.execute(
+            "SELECT proc_id, segment, offset_bytes, torn_bytes, sealed FROM ingest"
+        )
+        return {(row[0], row[1]): Position(*row[2:]) for row in found.fetchall()}
+
+    def commit(
+        self, rows: Rows, positions: Sequence[tuple[Any, ...]], *, sealed_at_ns: int | None = None
+    ) -> None:
+        """Append rows and overwrite `ingest` rows, all or nothing.
+
+        `sealed_at_ns`: this is the last commit, and requests that are still open end there (code 833).
+        """
+        with self._transaction():
+            self._append(rows)
+            for position in positions:
+                self._con.execute(
+                    "INSERT OR REPLACE INTO ingest VALUES (?, ?, ?, ?, ?, ?)", position
+                )
+            if sealed_at_ns is not None:
+                values = {"end_ns": sealed_at_ns, "code": int(Code.INTERRUPTED)}
+                self._con.execute(_CLOSE_OPEN_REQUESTS, values)
+        if sealed_at_ns is not None:
+            self._con.execute("CHECKPOINT")
+
+    def has_run_row(self) -> bool:
+        """Whether a core has described the run."""
+        return bool(self._con.execute("SELECT 1 FROM run").fetchall())
+
+    def close(self) -> None:
+        """Close the file; queries of other threads end first or fail."""
+        with self._lock:
+            self._con.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def query(self, name: str, /, **params: Any) -> Result:
+        """A query of `tracing/sql` by name, with its parameters. Raises TraceError if there is none."""
+        return self._run(_text(name), params, MAX_ROWS, MAX_SECONDS)
+
+    def sql(self, text: str, *, limit: int = MAX_ROWS, seconds: float = MAX_SECONDS) -> Result:
+        """One SELECT, EXPLAIN or DESCRIBE. Raises TraceError if it is not, fails, or takes too long."""
+        try:
+            kinds = [statement.type for statement in duckdb.extract_statements(text)]
+        except duckdb.Error as error:
+            raise TraceError(_first_line(error)) from error
+        if len(kinds) != 1:
+            raise TraceError(f"one statement at a time, please: there are {len(kinds)}")
+        if kinds[0] not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+            raise TraceError(
+                f"a trace can only be read: SELECT, EXPLAIN or DESCRIBE, not {kinds[0].name}"
+            )
+        return self._run(text, {}, limit, seconds)
+
+    def _run(self, text: str, params: Mapping[str, Any], limit: int, seconds: float) -> Result:
+        with self._lock:
+            cursor = self._con.cursor()
+        try:
+            cursor.execute("BEGIN TRANSACTION READ ONLY")
+            with _time_limit(cursor, seconds):
+                answer = cursor.execute(text, dict(params)) if params else cursor.execute(text)
+                columns = tuple(column[0] for column in answer.description)
+                rows = answer.fetchmany(limit + 1)
+        except duckdb.InterruptException:
+            raise TraceError(
+                f"took longer than {seconds:g} s: narrow it, for example to a range of steps"
+            ) from None
+        except duckdb.Error as error:
+            raise TraceError(_first_line(error)) from error
+        finally:
+            cursor.close()
+        return Result(columns, rows[:limit], truncated=len(rows) > limit)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _create_tables(self, *, reasons: bool = True) -> None:
+        with self._transaction():
+            self._con.execute((_HERE / "schema.sql").read_text())
+            if reasons:
+                self._append(Rows({"reason": _reasons()}))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._con.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._con.execute("ROLLBACK")
+            raise
+        self._con.execute("COMMIT")
+
+    def _append(self, rows: Rows) -> None:
+        for table, tuples in rows.tables.items():
+            appender = self._con.appender(table)
+            appender.append_rows(tuples)
+            appender.flush()
+        if rows.kernels:
+            self._con.register("launches", kernel_columns(rows.kernels))
+            self._con.execute("INSERT INTO kernel BY NAME SELECT * FROM launches")
+            self._con.unregister("launches")
+
+
+def export_run(run_dir: Path, folder: Path) -> None:
+    """Write a sealed run as a folder of Parquet files (zstd), small enough to be kept in a repository.
+
+    Raises TraceError if the run is not sealed or the folder is not empty.
+    """
+    info = RunInfo.load(run_dir)
+    if info.state != "sealed":
+        raise TraceError(f"{run_dir.name} is still being recorded: stop it first")
+    if folder.exists() and any(folder.iterdir()):
+        raise TraceError(f"{folder} is not empty: name a new folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    con = _connect(run_dir / STORE_FILE, read_only=True, config={})
+    try:
+        for (table,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+            if con.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
+                path = _quoted(folder / f"{table}.parquet")
+                con.execute(f"COPY {table} TO {path} (FORMAT parquet, COMPRESSION zstd)")
+    finally:
+        con.close()
+    replace(info, store="parquet").save(folder)
+
+
+@cache
+def query_names() -> tuple[str, ...]:
+    """Names that `Store.query` knows."""
+    return tuple(sorted(path.stem for path in _SQL.glob("*.sql")))
+
+
+@cache
+def _text(name: str) -> str:
+    if name not in query_names():
+        raise TraceError(f"no query {name!r}; there are {', '.join(query_names())}")
+    return (_SQL / f"{name}.sql").read_text()
+
+
+def _reasons() -> list[Row]:
+    """The catalogue as rows of table reason."""
+    catalogue = tomllib.loads((_HERE / "reasons.toml").read_text())
+    return [
+        (
+            *(reason["code"], name, reason["kind"], reason["policy"]),
+            *(",".join(reason["args"]), reason["rule"], reason["en"], reason["zh"]),
+        )
+        for name, reason in catalogue.items()
+    ]
+
+
+def _connect(path: Path, **options: Any) -> Any:
+    try:
+        return duckdb.connect(str(path), **options)
+    except duckdb.Error as error:
+        if "lock" in str(error).lower():
+            raise TraceError(
+                f"{path} is open in another process: ask its recorder, or wait"
+            ) from error
+        raise TraceError(f"{path} cannot be opened: {_first_line(error)}") from error
+
+
+@contextmanager
+def _time_limit(cursor: Any, seconds: float) -> Iterator[None]:
+    """Interrupt the cursor's query when its time is up."""
+
+    def stop() -> None:
+        with suppress(duckdb.Error):  # it ended in this very moment
+            cursor.interrupt()
+
+    timer = threading.Timer(seconds, stop)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _quoted(value: object) -> str:
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

@@ -1,0 +1,72 @@
+"""`cutaway bench`: measurements that a reader can repeat."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+
+@click.group()
+def bench() -> None:
+    """Measure the engine and the cost of tracing.
+
+    \b
+    Examples:
+      cutaway bench offline               tokens/s beside Hugging Face generate
+      cutaway bench tracing --rounds 9    what recording costs, level by level
+    """
+
+
+@bench.command()
+@click.option("--model", default="smollm2-135m", show_default=True)
+@click.option("--rounds", default=3, show_default=True, help="Alternations between the two sides.")
+@click.option("--new-tokens", default=32, show_default=True, help="Output tokens per request.")
+def offline(model: str, rounds: int, new_tokens: int) -> None:
+    """Tokens/s at 1, 8 and 32 concurrent requests beside Hugging Face `generate`."""
+    from workbench.bench.offline import measure
+
+    table = Table("concurrent", "cutaway tok/s", "HF generate tok/s", "ratio", box=None)
+    for m in measure(model, rounds=rounds, new_tokens=new_tokens):
+        table.add_row(
+            str(m.concurrency), f"{m.ours:.1f}", f"{m.hugging_face:.1f}", f"{m.ratio:.2f}"
+        )
+    Console().print(table)
+
+
+@bench.command()
+@click.option("--model", default="smollm2-135m", show_default=True)
+@click.option("--rounds", default=5, show_default=True, help="Rounds over all levels.")
+def tracing(model: str, rounds: int) -> None:
+    """The cost of recording at each level, in one interleaved run."""
+    from workbench.bench.tracing_cost import measure
+
+    table = Table(
+        "level", "throughput / off", "spread", "engine thread ms/step", box=None, pad_edge=False
+    )
+    for cost in measure(model, rounds=rounds):
+        table.add_row(
+            cost.level.name.lower(),
+            f"{cost.throughput:.3f}",
+            f"{cost.low:.3f} .. {cost.high:.3f}",
+            f"{cost.thread_ms:.2f}",
+        )
+    Console().print(table)
+
+
+@bench.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--vllm-python", help="A Python that has vLLM 0.33.0; without it only ours is timed.")
+@click.option("--rounds", default=5, show_default=True)
+def scheduler(folder: Path, vllm_python: str | None, rounds: int) -> None:
+    """Scheduling time per step without a model, beside the real vLLM scheduler.
+
+    FOLDER holds vLLM's golden files, e.g. tests/golden/vllm.
+    """
+    from workbench.bench.scheduler import measure
+
+    table = Table("case", "cutaway us/step", "vLLM us/step", "ratio", box=None, pad_edge=False)
+    for m in measure(folder, vllm_python, rounds):
+        theirs = ("-", "-") if m.ratio is None else (f"{m.vllm_us:.0f}", f"{m.ratio:.2f}")
+        table.add_row(m.case, f"{m.ours_us:.0f}", *theirs)
+    Console().print(table)
