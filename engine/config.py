@@ -5,7 +5,7 @@ comes in by `resolve`, which returns a new copy; nothing is ever written back.
 Source: vLLM 0.33 `vllm/config/scheduler.py`, `vllm/config/cache.py`.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from engine.config_sglang import SglangConfig
@@ -22,7 +22,7 @@ class EngineConfig:
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """auto: bfloat16 where the CPU multiplies it natively (AMX, AVX512-BF16) or on a GPU, else float32."""
     policy: Literal["vllm", "sglang", "static"] = "vllm"
-    """The scheduler: `vllm` and `sglang` (continuous batching), or `static` (the baseline they improve on)."""
+    """The scheduler: `vllm` or `sglang` (continuous batching), or `static` (the baseline of both)."""
     cache: Literal["auto", "hash", "radix", "none", "reserve"] = "auto"
     """Prefix cache by block-hash chain; radix tree (sglang); none; or contiguous room for the maximum length
     per request. auto: the policy's own."""
@@ -51,7 +51,7 @@ class EngineConfig:
     """Admit only what has room for its whole current length, though only the first chunk is allocated."""
     num_speculative_tokens: int = 0
     seed: int = 0
-    sglang: SglangConfig = SglangConfig()
+    sglang: SglangConfig = field(default_factory=SglangConfig)
     """What only the policy `sglang` reads."""
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class EngineConfig:
     def resolve(self, *, num_blocks: int, max_model_len: int) -> "EngineConfig":
         """A copy with what the loaded model and the memory allow.
 
-        Raises ConfigError when the pool could not hold one request of max_model_len.
+        Raises ConfigError when a request of max_model_len could never be held, or never start.
         """
         # sglang books a block more than a request needs, and the booking must stay below the pool.
         spare = 2 * self.block_size + 1 if self.policy == "sglang" else 0
@@ -102,6 +102,12 @@ class EngineConfig:
             raise ConfigError(
                 "without chunked prefill a prompt must fit in one step: raise max_num_batched_tokens "
                 f"({self.max_num_batched_tokens}) to max_model_len ({max_model_len})"
+            )
+        chunk = self.sglang.chunked_prefill_size
+        if self.policy == "sglang" and chunk is not None and chunk < self.block_size:
+            raise ConfigError(
+                f"chunked_prefill_size ({chunk}) must be at least block_size ({self.block_size}): prompts "
+                "are cut between blocks, so that none could ever start"
             )
         return replace(self, num_blocks=num_blocks, max_model_len=max_model_len)
 

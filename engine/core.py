@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from engine.batch import Batch, StepOutput
-from engine.messages import CoreOutput, End
+from engine.messages import CoreOutput, End, Stats
 from engine.recording import StepTimes, record_prompt_units, record_step
 from engine.request import Request
 from engine.scheduler.base import Finish, Scheduler
@@ -63,11 +63,28 @@ class EngineCore:
         """Unfinished sequences by request id."""
         self._in_flight: deque[tuple[Batch, StepTimes]] = deque()
         self._aborted: list[CoreOutput] = []
+        self._num_prefill_tokens = self._num_tokens = self._num_preemptions = 0
 
     @property
     def has_work(self) -> bool:
         """True while a step would bring something."""
         return bool(self.scheduler.num_unfinished or self._in_flight or self._aborted)
+
+    @property
+    def stats(self) -> Stats:
+        """How it stands now."""
+        scheduler, kv = self.scheduler, self.scheduler.kv
+        return Stats(
+            num_running=len(scheduler.running),
+            num_waiting=len(scheduler.waiting),
+            num_used_blocks=kv.num_used,
+            num_cached_free_blocks=kv.num_cached_free,
+            new_token_ratio=scheduler.new_token_ratio,
+            num_steps=scheduler.num_steps,
+            num_prefill_tokens=self._num_prefill_tokens,
+            num_decode_tokens=self._num_tokens - self._num_prefill_tokens,
+            num_preemptions=self._num_preemptions,
+        )
 
     def add(self, request: Request) -> None:
         """Take a request; it waits until a step admits it."""
@@ -82,6 +99,12 @@ class EngineCore:
             now, step = self.clock(), self.scheduler.num_steps
             end = _make_end(Finish(seq, code, a0), now, step - 1)
             self._aborted.append(CoreOutput(request_id, step, now, (), end=end))
+
+    def reset_cache(self) -> int | None:
+        """Forget every cached prefix; returns how many blocks held one. None: refused, requests are open."""
+        if self.sequences or self._in_flight:
+            return None
+        return self.scheduler.kv.reset_cache()
 
     def step(self) -> list[CoreOutput]:
         """One turn of the loop: what each request got. Ends of aborted requests come before the next step."""
@@ -104,6 +127,7 @@ class EngineCore:
         times.collected_ns = self.clock()
         finishes = self.scheduler.update(batch, output, times.collected_ns)
         outputs = self._hand_out(batch, output, finishes, times.collected_ns)
+        self._count(batch)
         record_step(self.recorder, self.scheduler, batch, output, finishes, times, self.clock())
         return outputs
 
@@ -113,6 +137,12 @@ class EngineCore:
             self.abort(request_id, Code.ABORT_SHUTDOWN)
         self.recorder.flush()
         self.executor.close()
+
+    def _count(self, batch: Batch) -> None:
+        prefills = (row.num_scheduled_tokens for row in batch.rows if row.is_prefill)
+        self._num_prefill_tokens += sum(prefills)
+        self._num_tokens += batch.num_tokens
+        self._num_preemptions += len(batch.preempted)
 
     def _hand_out(
         self, batch: Batch, output: StepOutput, finishes: list[Finish], now_ns: int

@@ -15,6 +15,7 @@ step, this estimates: on a CPU there is no allocator to ask.
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from engine.config import EngineConfig
 from engine.errors import CapacityError, ConfigError
@@ -24,6 +25,7 @@ GIB = 2**30
 DEFAULT_KV_BYTES = GIB
 DEFAULT_KV_SHARE = 0.5
 """Without a budget the pool takes at most this share of what weights and workspace leave."""
+KvRule = Literal["num_blocks", "kv_memory_bytes", "default", "share"]
 SAMPLING_BYTES = 24
 """Per logit, besides itself: four float32 copies (raw, shaped, scaled, probability) and a float64 sum."""
 
@@ -44,6 +46,25 @@ class Ledger:
     """Null block included."""
     max_model_len: int
     """Prompt plus output of one request, in tokens."""
+    kv_rule: KvRule
+    """What decided the size of the pool."""
+
+    def explain(self) -> str:
+        """Whether the same settings will give the same pool at the next start, and why."""
+        match self.kv_rule:
+            case "num_blocks" | "kv_memory_bytes":
+                return f"The KV pool is what {self.kv_rule} says, at every start."
+            case "default":
+                return (
+                    f"The KV pool has its default, {_gib(DEFAULT_KV_BYTES)}, at every start: there is room "
+                    "enough for it."
+                )
+            case "share":
+                return (
+                    f"The KV pool is {DEFAULT_KV_SHARE:.0%} of the memory that was free beside weights and "
+                    "workspace, because that was short: it varies from start to start. Set kv_memory_bytes "
+                    "(--kv-memory-mib) or num_blocks to fix it."
+                )
 
     @property
     def left_bytes(self) -> int:
@@ -83,7 +104,7 @@ def plan(
             f"max_num_batched_tokens ({config.max_num_batched_tokens})"
         )
     token_bytes = model.kv_values_per_token * dtype_bytes
-    num_blocks = _num_blocks(config, token_bytes, room)
+    num_blocks, kv_rule = _num_blocks(config, token_bytes, room)
     kv = num_blocks * config.block_size * token_bytes
     # Attention fetches the blocks of one layer at a time, padded to at most twice as many.
     workspace += 2 * kv // model.num_layers
@@ -93,13 +114,13 @@ def plan(
             f"beside weights {_gib(weights)} and workspace {_gib(workspace)}, of {_gib(available_bytes)} "
             "available. Lower num_blocks or kv_memory_bytes, or leave both out"
         )
-    # The null block; and sglang books two blocks ahead of what a request needs.
-    spare_blocks = 3 if config.policy == "sglang" else 1
-    held = (num_blocks - spare_blocks) * config.block_size
+    # What sglang books ahead of a request's need; `EngineConfig.resolve` insists on the same.
+    booked_ahead = 2 * config.block_size + 1 if config.policy == "sglang" else 0
+    held = (num_blocks - 1) * config.block_size - booked_ahead  # the null block holds nothing
     if held < 1:
         raise CapacityError(
             f"{num_blocks} block(s) of {config.block_size} tokens ({_gib(kv)}) are too few to hold any "
-            f"request: give KV memory for at least {spare_blocks + 1} blocks"
+            f"request: give KV memory for at least {-(-(booked_ahead + 1) // config.block_size) + 1} blocks"
         )
     return Ledger(
         available_bytes=available_bytes,
@@ -110,6 +131,7 @@ def plan(
         block_size=config.block_size,
         num_blocks=num_blocks,
         max_model_len=config.max_model_len or min(limit, held),
+        kv_rule=kv_rule,
     )
 
 
@@ -138,11 +160,16 @@ def host_available_bytes(root: Path = Path("/")) -> int:
     return min(known) if known else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _num_blocks(config: EngineConfig, token_bytes: int, room: int) -> int:
+def _num_blocks(config: EngineConfig, token_bytes: int, room: int) -> tuple[int, KvRule]:
     if config.num_blocks is not None:
-        return config.num_blocks
-    budget = config.kv_memory_bytes or min(DEFAULT_KV_BYTES, int(DEFAULT_KV_SHARE * room))
-    return budget // (config.block_size * token_bytes)
+        return config.num_blocks, "num_blocks"
+    rule: KvRule = "default"
+    budget, share = DEFAULT_KV_BYTES, int(DEFAULT_KV_SHARE * room)
+    if config.kv_memory_bytes:
+        budget, rule = config.kv_memory_bytes, "kv_memory_bytes"
+    elif share < budget:
+        budget, rule = share, "share"
+    return budget // (config.block_size * token_bytes), rule
 
 
 def _workspace_bytes(

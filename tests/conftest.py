@@ -1,11 +1,32 @@
 """Models that several folders of tests share: tiny random ones, and the real small one."""
 
+import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, trainers
 
+from engine.text.tokenizer import Tokenizer
+
+# As `cutaway` itself does (workbench/cli.py): spinning threads and a busy machine do not go together.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+CORPUS = [
+    "The quick brown fox jumps over the lazy dog, and then the dog sleeps in the sun.",
+    "What is the capital of France? The capital of France is Paris.",
+    "大模型推理引擎把请求排成批次,逐步生成文字。你好,世界!",
+    "Emoji: 😀 🎉 👩‍💻 🇫🇷 and accents: é è ü ñ — naïve café.",
+]
+SPECIAL = ["<|start|>", "<|end|>"]
+CHATML = (
+    "{% for message in messages %}<|start|>{{ message['role'] }}\n{{ message['content'] }}<|end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
+)
 VOCAB_SIZE = 211
 """Of the tiny models, unless a test wants another."""
 
@@ -61,3 +82,34 @@ def smollm2() -> Path:
     from engine.model.hub import resolve_model
 
     return resolve_model("smollm2-135m")
+
+
+@pytest.fixture(scope="session")
+def byte_level() -> Tokenizer:
+    """As GPT-2, Llama 3, Qwen and SmolLM2: tokens are bytes in a printable alphabet. 400 tokens."""
+    backend = tokenizers.Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(CORPUS, trainer)
+    return Tokenizer(backend, eos_token_id=backend.token_to_id("<|end|>"))
+
+
+@pytest.fixture(scope="session")
+def chat_model(
+    tiny_model: Callable[..., Path], byte_level: Tokenizer, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The folder of a random two-layer model with a tokenizer and a chat template, named `tiny-chat`."""
+    special = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
+    weights = tiny_model("Llama", vocab_size=400, max_position_embeddings=16384, **special)
+    folder = tmp_path_factory.mktemp("models") / "tiny-chat"
+    shutil.copytree(weights, folder)
+    byte_level.backend.save(str(folder / "tokenizer.json"))
+    config = {"bos_token": "<|start|>", "eos_token": "<|end|>", "chat_template": CHATML}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return folder

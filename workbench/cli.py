@@ -5,12 +5,14 @@ loads torch.
 """
 
 import importlib
+import os
 import sys
 
 import click
 from rich.console import Console
 
 from engine.errors import CutawayError
+from interview.errors import DrillError
 from tracing.errors import TraceError
 
 COMMANDS = {
@@ -19,6 +21,8 @@ COMMANDS = {
     "model": ("workbench.model", "Fetch and list models."),
     "trace": ("workbench.trace_commands", "List, show, query and export recorded runs."),
     "bench": ("workbench.bench.command", "Measure the engine and the cost of tracing."),
+    "numbers": ("workbench.numbers_command", "Worked numbers, line by line, beside our engine's."),
+    "drill": ("workbench.drill_command", "Interview practice with marks, a plan and mock interviews."),
     "conformance": (
         "workbench.conformance.command",
         "Replay the real engines' decisions and report where ours differ.",
@@ -62,12 +66,16 @@ def cutaway() -> None:
 
 def main() -> None:
     """Run the command line; errors that a user can fix are one line, not a traceback."""
+    # Two or more threads that spin for each other stop dead when anything else wants a core, a browser say:
+    # steps became 5 times slower beside two busy processes, against 15 % on a quiet machine with short spins.
+    # libgomp reads this when torch loads it, here and in child processes.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         cutaway()
     except ModuleNotFoundError as error:
-        extra = "replay" if error.name in {"duckdb", "httpx", "opentelemetry"} else "engine"
+        extra = "replay" if error.name in {"duckdb", "fsrs", "httpx", "opentelemetry"} else "engine"
         _fail(f"{error.name} is not installed: pip install 'cutaway[{extra}]'")
-    except (CutawayError, TraceError) as error:
+    except (CutawayError, TraceError, DrillError) as error:
         _fail(str(error))
 
 

@@ -30,8 +30,8 @@ from workbench.trace_show import Page, make_console, show_run
 MODEL = "smollm2-135m"
 # A small pool and a small budget, so that chunks, waiting, eviction and preemption can be seen in seconds.
 ENGINE = {
-    "--max-model-len": 4096,
-    "--num-blocks": 280,
+    "--max-model-len": 3328,
+    "--num-blocks": 228,
     "--max-num-batched-tokens": 512,
     "--max-num-seqs": 16,
 }

@@ -24,23 +24,27 @@ STAGES = {
 @contextmanager
 def stage_bars(console: Console) -> Iterator[Stages]:
     """A progress bar per stage of a pull; nothing is drawn when nothing has to be done."""
-    with Progress(
-        TextColumn("  {task.description:<44}"),
+    progress = Progress(
+        TextColumn("   {task.description:<44}"),
         BarColumn(bar_width=24),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeElapsedColumn(),
         console=console,
-    ) as progress:
-        tasks: dict[str, TaskID] = {}
+    )
+    tasks: dict[str, TaskID] = {}
 
-        def report(stage: str, fraction: float) -> None:
-            if stage not in tasks:
-                for task in tasks.values():
-                    progress.update(task, completed=1.0)
-                tasks[stage] = progress.add_task(STAGES.get(stage, stage), total=1.0)
-            progress.update(tasks[stage], completed=fraction)
+    def report(stage: str, fraction: float) -> None:
+        progress.start()
+        if stage not in tasks:
+            for task in tasks.values():
+                progress.update(task, completed=1.0)
+            tasks[stage] = progress.add_task(STAGES.get(stage, stage), total=1.0)
+        progress.update(tasks[stage], completed=fraction)
 
+    try:
         yield report
+    finally:
+        progress.stop()
 
 
 def ensure_model(name: str, console: Console) -> Path:

@@ -28,6 +28,7 @@ from workbench.trace_show import (
     show_run,
     show_step,
 )
+from workbench.why_miss import show_why_miss
 
 RUN_HELP = "RUN is a run's name or the start of it, `last`, or a folder."
 
@@ -136,6 +137,27 @@ def export_command(run: str, folder: Path) -> None:
     export_run(path, folder)
     num_bytes = sum(file.stat().st_size for file in folder.iterdir())
     click.echo(f"{folder}: {num_bytes / 1e6:.1f} MB")
+
+
+@trace.command("why-miss", epilog=RUN_HELP)
+@click.argument("run")
+@click.argument("request_name", metavar="REQUEST")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", help="Language of reasons.")
+def why_miss_command(run: str, request_name: str, lang: str) -> None:
+    """Why each token of a prompt was computed instead of found in the prefix cache.
+
+    REQUEST as the lists name it: 7 or #7. The counts add up to the prompt's length.
+
+    \b
+    cutaway trace why-miss last 7
+    """
+    path = find_run(run)
+    opened = tracing.open_run(path)
+    try:
+        page = Page(path.name, run, RunInfo.load(path), opened, make_console(), lang)
+        show_why_miss(page, request_name)
+    finally:
+        opened.close()
 
 
 def _summary(path: Path, info: RunInfo) -> dict[str, Any]:

@@ -116,6 +116,10 @@ def show_run(page: Page) -> None:
         page.line(
             f"{what}: {hit['hit_tokens']} of {hit['queried_tokens']} tokens ({hit['rate']:.1%})"
         )
+    if total["peak_blocks"] is not None and total["num_blocks"]:
+        usable = total["num_blocks"] - 1  # block 0 is never given out
+        peak = total["peak_blocks"]
+        page.line(f"KV pool: at most {peak} of {usable} blocks in use ({peak / usable:.0%})")
     if total["lost_records"]:
         page.line(f"{total['lost_records']} records were lost: what follows is not complete")
     _show_latencies(page)
@@ -212,8 +216,8 @@ def show_step(page: Page, number: int, engine: int | None) -> None:
     )
 
 
-def show_request(page: Page, name: str) -> None:
-    """One request, named as the lists do: its phases, its tokens, and why, all through its life."""
+def find_request(page: Page, name: str) -> dict[str, Any]:
+    """A request's row of query `requests`, by the name that lists give it. Raises TraceError."""
     labels = {f"#{name.removeprefix('#')}", name}
     found = [
         r
@@ -222,7 +226,12 @@ def show_request(page: Page, name: str) -> None:
     ]
     if not found:
         raise TraceError(f"no request {name!r}; `cutaway trace show {page.typed}` lists them")
-    (r,) = found
+    return found[0]
+
+
+def show_request(page: Page, name: str) -> None:
+    """One request, named as the lists do: its phases, its tokens, and why, all through its life."""
+    r = find_request(page, name)
     request_id = r["request_id"]
     page.console.print(Text(f"{page.name}, request {r['request']}", style="bold"))
     if r["external_id"]:

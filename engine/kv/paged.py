@@ -148,6 +148,17 @@ class PagedKV:
         seq.block_table = []
         seq.num_cached_blocks = 0
 
+    def reset_cache(self) -> int:
+        """Forget every prefix, while nothing is held; returns how many blocks held one."""
+        assert self.num_used == 0
+        cached = [block for block in self.pool.free_queue if block.hash is not None]
+        if self.cache is not None:
+            for block in cached:
+                self.cache.evict(block)
+        self.pool.num_cached_free = 0
+        self._recorder.blocks(Code.KV_RESET, [block.block_id for block in cached], None)
+        return len(cached)
+
     def _grow(self, seq: Sequence, num_blocks: int, num_new_tokens: int) -> tuple[int, ...]:
         """Take blocks from the front of the queue (evicting their entries) and enter what will be full."""
         taken = self.pool.take(num_blocks)

@@ -4,10 +4,10 @@
     append       private blocks for the tokens of this step, evicting cached ones if there are too few
     checkpoint   give what is computed to the tree: whole blocks change hands, the table is rewritten to the
                  tree's copy where somebody else was first, and the lock moves to the new end
-    free         private blocks go back to the pool, the lock goes; the tree keeps the rest until it is evicted
+    free         private blocks go back to the pool, the lock goes; the rest stays in the tree until evicted
 
-A checkpoint follows the end of a prefill, each chunk of one, and the end of the request; decodes do not publish.
-A last block that is not full stays private.
+A checkpoint follows the end of a prefill, each chunk of one, and the end of the request; decodes do not
+publish. A last block that is not full stays private.
 
 Order of allocation, as upstream: blocks of one token come from the front of the queue and go back to its end,
 larger blocks go back to the front.
@@ -84,18 +84,25 @@ class RadixKV:
         """Longest cached prefix of the sequence's first `limit` tokens. Refreshes its recency."""
         if not self._enabled or seq.request.skip_reading_prefix_cache:
             return Match(self.cache.root, 0)
-        return self.cache.match(seq.token_ids, limit, _namespace(seq), seq.request_id)
+        return self.cache.match(seq.token_ids, limit, namespace_of(seq), seq.request_id)
 
     def lookup(self, seq: Sequence) -> Match:
         """The prefix that an admission may use: short of the last token, which is computed for its logits."""
         return self.match(seq, seq.num_tokens - 1)
+
+    def reset_cache(self) -> int:
+        """Forget every prefix, while nothing is held; returns how many blocks held one."""
+        assert self.num_used == 0
+        num_blocks = self.cache.num_evictable
+        self.make_room(self.num_tokens, None)
+        return num_blocks
 
     def given_up(self, seq: Sequence, hit: Match) -> int:
         """Tokens that were cached too but are recomputed for logits (the full-hit rule)."""
         at, size = hit.num_tokens, self.block_size
         if seq.num_tokens != at + size:
             return 0
-        last = child_key(seq.token_ids, at, size, _namespace(seq))
+        last = child_key(seq.token_ids, at, size, namespace_of(seq))
         return size if last in hit.node.children else 0
 
     def num_room_beside(self, hit: Match) -> int:
@@ -148,7 +155,7 @@ class RadixKV:
         hold, size, who = self._holds[seq.request_id], self.block_size, seq.request_id
         num_blocks, num_owned = seq.num_computed_tokens // size, seq.num_cached_blocks
         tokens = seq.token_ids[: num_blocks * size]
-        namespace, priority = _namespace(seq), seq.request.priority
+        namespace, priority = namespace_of(seq), seq.request.priority
         done = self.cache.insert(
             tokens,
             seq.block_table[:num_blocks],
@@ -201,6 +208,6 @@ class RadixKV:
             self.pool.free_queue.prepend(blocks)
 
 
-def _namespace(seq: Sequence) -> Namespace:
+def namespace_of(seq: Sequence) -> Namespace:
     """An empty salt is no salt; an empty extra_key is a name like any other."""
     return seq.request.extra_key, seq.request.cache_salt or None

@@ -2,7 +2,8 @@
 
 A lookup walks down while whole pages agree, an insertion does the same and hangs what is left below as a new
 leaf. So a prefix is stored once, however many requests have it; a second copy is handed back to whoever
-brought it. What running sequences use is locked, up to the root; what nobody uses can be evicted, leaf by leaf.
+brought it. What running sequences use is locked, up to the root; what nobody uses can be evicted, leaf by
+leaf.
 
 Recency is a counter. A lookup makes the found node the newest and each ancestor a little older, an insertion
 touches from the top down; cutting an edge makes the lower half recent too, although nobody asked for it.
@@ -59,7 +60,7 @@ class RadixCache:
         namespace: Namespace,
         request_id: int | None = None,
     ) -> Match:
-        """Longest cached prefix of `tokens[:limit]` in whole pages. Refreshes its recency; may cut an edge."""
+        """Longest cached prefix of `tokens[:limit]` in whole pages. Makes it recent; may cut an edge."""
         end = limit // self.page_size * self.page_size
         node, at, path = self.root, 0, list[Node]()
         while at < end:

@@ -1,8 +1,8 @@
 """Which leaf of the radix tree is evicted next: one sort key per policy, and a heap that forgets lazily.
 
 The idea: only unlocked leaves can go, so eviction is a priority queue of leaves. Their keys change whenever
-somebody looks at them, far more often than anything is evicted; so a change just pushes the leaf again, and an
-entry that no longer agrees with its leaf is dropped when it comes up.
+somebody looks at them, far more often than anything is evicted; so a change just pushes the leaf again, and
+an entry that no longer agrees with its leaf is dropped when it comes up.
 
 Invariant: each evictable leaf has exactly one entry with its current key; the heap is never more than about
 twice as long as there are leaves.

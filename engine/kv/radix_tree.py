@@ -12,7 +12,8 @@ Invariant: parents are locked at least as often as their children; `depth + len(
 `depth` of each of its children.
 
 Source: RadixAttention (Zheng et al. 2024, section 3); SGLang 0.5.23
-`sglang/srt/mem_cache/unified_cache/unified_tree_core.py` (UnifiedTreeNode, _split_node), `radix_cache.py` (RadixKey).
+`sglang/srt/mem_cache/unified_cache/unified_tree_core.py` (UnifiedTreeNode, _split_node), `radix_cache.py`
+(RadixKey).
 """
 
 from collections.abc import Iterator
@@ -129,7 +130,7 @@ def shared_length(edge: list[int], tokens: list[int], at: int, end: int, page_si
 
 
 def split(lower: Node, length: int, node_id: int, page_size: int) -> Node:
-    """Cut an edge after `length` tokens. The upper half is new and has the lower's locks, hits and priority."""
+    """Cut an edge after `length` tokens. The upper half is new, with the lower's locks, hits and priority."""
     assert lower.parent is not None
     assert 0 < length < len(lower.tokens)
     num_blocks = length // page_size

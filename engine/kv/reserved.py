@@ -45,6 +45,10 @@ class ReservedKV:
     def track(self, seq: Sequence) -> None:
         """Nothing is hashed."""
 
+    def reset_cache(self) -> int:
+        """There is none."""
+        return 0
+
     def lookup(self, seq: Sequence) -> list[Block]:
         """Nothing is ever shared."""
         return []

@@ -52,6 +52,10 @@ class KV(Protocol):
         """Let go of all blocks of a running sequence."""
         ...
 
+    def reset_cache(self) -> int:
+        """Forget every prefix, while nothing is held; returns how many blocks held one."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Finish:

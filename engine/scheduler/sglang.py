@@ -1,9 +1,9 @@
 """Prefill first: SGLang's scheduler, in its normal (not overlapped) loop.
 
-The idea: a step is either a prefill or a decode. Whoever can be admitted is prefilled at once, and all who run
-stand still meanwhile; only when nobody can be admitted they decode, all together. So the running batch grows
-fast, and what limits it is memory: admission sets aside a share of what running requests may still produce (the
-new-token ratio), and when that was too little somebody is retracted.
+The idea: a step is either a prefill or a decode. Whoever can be admitted is prefilled at once, and all who
+run stand still meanwhile; only when nobody can be admitted they decode, all together. So the running batch
+grows fast, and what limits it is memory: admission sets aside a share of what running requests may still
+produce (the new-token ratio), and when that was too little somebody is retracted.
 
     schedule
      ├─ join       whose prefill ended in the last step joins the running batch, who has ended leaves it
@@ -11,10 +11,11 @@ new-token ratio), and when that was too little somebody is retracted.
      │             does not fit; with mixed chunks the running batch comes along, one token each
      └─ decode     else: one token for each of the running batch, after retracting as many as it takes
 
-Invariant: at most one prompt is cut at a time; nobody overtakes the head of the ordered queue; while `is_full`
-is set and no prompt is cut, admission is not even tried.
+Invariant: at most one prompt is cut at a time; nobody overtakes the head of the ordered queue; while
+`is_full` is set and no prompt is cut, admission is not even tried.
 
-Source: SGLang 0.5.23 `sglang/srt/managers/scheduler.py` (get_next_batch_to_run, process_batch_result; t01-t24).
+Source: SGLang 0.5.23 `sglang/srt/managers/scheduler.py` (get_next_batch_to_run, process_batch_result;
+t01-t24).
 """
 
 from dataclasses import dataclass, field, replace
@@ -28,13 +29,7 @@ from engine.scheduler.sglang_adder import Admission, PrefillAdder
 from engine.scheduler.sglang_policy import QueuePolicy
 from engine.scheduler.sglang_queue import SglangQueue
 from engine.scheduler.sglang_ratio import NewTokenRatio, ratio_after_retraction
-from engine.scheduler.sglang_retract import (
-    Victim,
-    decode_fits,
-    decode_need,
-    retract,
-    take_memory,
-)
+from engine.scheduler.sglang_retract import Victim, decode_fits, decode_need, retract, take_memory
 from engine.scheduler.sglang_walk import QueueWalk
 from engine.sequence import Sequence, Status
 from tracing.record import Code, Recorder
@@ -82,12 +77,13 @@ class SglangScheduler(Scheduler):
         if self._in_flight:
             return None
         plan = Plan(self.num_steps, self.clock())
-        self.recorder.begin_step(plan.step, plan.start_ns)
         self._join()
+        if not self.num_unfinished:
+            self._set_ratio(self.ratio.init, 2)
+            return None
+        self.recorder.begin_step(plan.step, plan.start_ns)
         rows = self._prefill(plan) or self._decode(plan)
-        if not rows:
-            if not self.num_unfinished:
-                self._set_ratio(self.ratio.init, 2)
+        if not rows and not plan.preempted:
             return None
         self._advance(tuple(rows))
         self.num_steps += 1
@@ -165,13 +161,13 @@ class SglangScheduler(Scheduler):
         caching = self.config.enable_prefix_caching
         ratio = self.ratio.current
         adder = PrefillAdder(self.kv, config, self.decoding, ratio, num_mixed, caching=caching)
-        self._continue_chunk(adder, plan)
+        victims = self._continue_chunk(adder)
         most, is_full = self.config.max_num_seqs, self.is_full
         walk = QueueWalk(self.kv, self.waiting, adder, most, self.recorder, is_full=is_full)
         walk.run()
         self.is_full = walk.is_full
         rows = self._prefill_rows(adder.admitted, plan)
-        for victim in walk.pushed_out:
+        for victim in victims + walk.pushed_out:
             self._requeue(victim, plan)
         if rows:
             self._joining = tuple(row.seq for row in rows)
@@ -197,18 +193,18 @@ class SglangScheduler(Scheduler):
             self.recorder.decision(Code.STOP_ROWS, head.request_id, num, most)
         return not self.is_full
 
-    def _continue_chunk(self, adder: PrefillAdder, plan: Plan) -> None:
-        """The cut prompt goes first. Where upstream would run out of memory, it is retracted."""
-        seq = self.chunked
+    def _continue_chunk(self, adder: PrefillAdder) -> list[Victim]:
+        """The cut prompt goes first. Where upstream runs out of memory and stops, it is retracted."""
+        seq, self.chunked = self.chunked, None
         if seq is None:
-            return
-        self.chunked = None
+            return []
         self.waiting.ticket(seq).num_seen_tokens = seq.num_tokens
         limit = self.policy.chunk_limit(seq, self.waiting, adder.chunk_left, adder.page_size)
-        if not adder.continue_chunk(seq, limit):
-            victim = take_memory(self.kv, seq, 0)
-            self._record_retraction(victim, adder.page_size)
-            self._requeue(victim, plan)
+        if adder.continue_chunk(seq, limit):
+            return []
+        victim = take_memory(self.kv, seq, 0)
+        self._record_retraction(victim, adder.page_size)
+        return [victim]
 
     def _prefill_rows(self, admitted: list[Admission], plan: Plan) -> list[Row]:
         """Blocks and rows for all that are admitted, at once."""

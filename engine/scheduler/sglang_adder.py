@@ -7,8 +7,8 @@
     chunk     chunked_prefill_size; a prompt that does not fit into what is left is cut there
 
 A request is booked with a block more than it needs, because its last block may be partly empty. A cut prompt
-books no output, ends the pass, and goes first in the next one. "Admitted" and "go on" are different things: the
-verdict is about the next request.
+books no output, ends the pass, and goes first in the next one. "Admitted" and "go on" are different things:
+the verdict is about the next request.
 
 Invariant: what is admitted finds room when it is allocated, for what a request would lock counts as taken.
 
@@ -163,10 +163,8 @@ class PrefillAdder:
         left, size = self.chunk_left, self.page_size
         end = (hit.num_tokens + left // size * size) // size * size
         num_tokens = end - hit.num_tokens
-        cut_is_open = bool(self.admitted) and self.admitted[0].cut is not None
-        if num_tokens <= 0 or (
-            cut_is_open and self.config.schedule_policy == "shortest-prefill-first"
-        ):
+        # Only shortest-prefill-first leaves anything of the chunk to others after a cut.
+        if num_tokens <= 0 or any(admission.cut for admission in self.admitted):
             return self._refuse(Verdict.OTHER, Code.STOP_CHUNK, left, size)
         return self._admit(seq, hit, num_tokens, (extend, num_tokens, left, size))
 
@@ -184,7 +182,8 @@ class PrefillAdder:
         left = self.chunk_left
         if left is None or extend <= left:
             return self._admit(seq, hit, extend)
-        if left <= 0:
+        # Upstream may cut a second prompt here, and then forgets the rest of the first.
+        if left <= 0 or any(admission.cut for admission in self.admitted):
             return self._refuse(Verdict.OTHER, Code.STOP_CHUNK, left, self.page_size)
         return self._admit(seq, hit, left, (extend, left, left, self.page_size))
 

@@ -1,14 +1,14 @@
 """The order of the waiting queue: eight policies, four of which look at the prefix cache first.
 
-The idea of `lpm` (longest prefix match): serve first who shares most with what is cached, while it still is; so
-one prompt after another reuses the same nodes, and the cache is walked nearly depth first. Its cost is a lookup
-per waiting request, so above 128 of them it is first come first served.
+The idea of `lpm` (longest prefix match): serve first who shares most with what is cached, while it still is;
+so one prompt after another reuses the same nodes, and the cache is walked nearly depth first. Its cost is a
+lookup per waiting request, so above 128 of them it is first come first served.
 
 The in-batch rule: of waiting requests that begin alike and find little in the cache, only the first keeps its
 place. The others are set back to the end, where they will find what the first one has computed.
 
-Looking refreshes recency and may cut edges, also for requests that are not admitted. Policies that do not look
-refresh the prefixes of the first 128 now and then, so that they are not evicted under them.
+Looking refreshes recency and may cut edges, also for requests that are not admitted. Policies that do not
+look refresh the prefixes of the first 128 now and then, so that they are not evicted under them.
 
 Source: SGLang 0.5.23 `sglang/srt/managers/schedule_policy.py` (SchedulePolicy, p01-p21).
 """
@@ -18,8 +18,8 @@ from collections import Counter
 
 from engine.config import EngineConfig
 from engine.errors import ConfigError
-from engine.kv.radix import RadixKV
-from engine.kv.radix_tree import Match, Node
+from engine.kv.radix import RadixKV, namespace_of
+from engine.kv.radix_tree import Match, Namespace, Node
 from engine.scheduler.sglang_queue import SglangQueue
 from engine.sequence import Sequence
 from tracing.record import Code, Recorder
@@ -135,7 +135,7 @@ class QueuePolicy:
         """Match everybody, in queue order, and apply the in-batch rule."""
         matches: list[Match] = []
         set_back: set[int] = set()
-        seen: set[tuple[object, ...]] = set()
+        seen: set[tuple[Namespace, tuple[int, ...]]] = set()
         for seq in waiting:
             hit = self._kv.match(seq, seq.num_tokens)
             waiting.ticket(seq).num_matched_tokens = hit.num_tokens
@@ -143,8 +143,7 @@ class QueuePolicy:
             if hit.num_tokens > IN_BATCH_TOKENS or seq.num_tokens < IN_BATCH_TOKENS:
                 continue
             # Upstream keeps a throw-away tree; who has so many tokens in common begins with the same ones.
-            request = seq.request
-            start = (request.extra_key, request.cache_salt, *seq.token_ids[:IN_BATCH_TOKENS])
+            start = namespace_of(seq), tuple(seq.token_ids[:IN_BATCH_TOKENS])
             if start in seen:
                 set_back.add(seq.request_id)
             seen.add(start)

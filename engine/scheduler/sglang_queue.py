@@ -1,7 +1,7 @@
 """SGLang's waiting queue: a list that the policy puts in order before each admission pass.
 
-A retracted sequence comes back to the *tail*. What policies need to know of each request beyond its tokens is on
-its ticket, which it keeps while it runs, because a push-out looks at when it joined.
+A retracted sequence comes back to the *tail*. What policies need to know of each request beyond its tokens
+is on its ticket, which it keeps while it runs, because a push-out looks at when it joined.
 
 Source: SGLang 0.5.23 `sglang/srt/managers/scheduler.py` (_add_request_to_queue).
 """

@@ -1,13 +1,13 @@
-"""Who loses its memory: retraction when a decode step does not fit, pushing out when somebody important waits.
+"""Who loses its memory: retraction when a decode does not fit, pushing out when somebody important waits.
 
-Retraction takes from those who lose least. Whoever has generated fewest tokens is recomputed most cheaply, and
-among equals the longest prompt frees most. At least one goes, then as many as it takes; the last one left is
-never retracted, for nobody else could make room for it.
+Retraction takes from those who lose least. Whoever has generated fewest tokens is recomputed most cheaply,
+and among equals the longest prompt frees most. At least one goes, then as many as it takes; the last one
+left is never retracted, for nobody else could make room for it.
 
 Pushing out needs a clear difference in priority, or two requests would push each other out for ever.
 
-A victim publishes nothing more, and room for the next steps of those that are left is made at once, which often
-evicts the victim's own prompt.
+A victim publishes nothing more, and room for the next steps of those that are left is made at once, which
+often evicts the victim's own prompt.
 
 Source: SGLang 0.5.23 `sglang/srt/managers/schedule_batch.py` (retract_decode, x01-x05),
 `sglang/srt/managers/schedule_policy.py` (preempt_to_schedule, t09).
@@ -94,8 +94,8 @@ def retraction_order(seqs: list[Sequence], config: SglangConfig) -> list[Sequenc
 def choose_pushed_out(seq: Sequence, waiting: SglangQueue, adder: PrefillAdder) -> list[Sequence]:
     """Running requests that make room for a waiting one; none, if it does not outrank enough of them.
 
-    Least important first, then who joined last. The newcomer's need is reckoned with its length as of its last
-    trial for admission, 0 for one never tried: so upstream has it.
+    Least important first, then who joined last. The newcomer's need is reckoned with its length as of its
+    last trial for admission, 0 for one never tried: so upstream has it.
     """
     config = adder.config
     sign = 1 if config.schedule_low_priority_values_first else -1

@@ -1,7 +1,7 @@
 """One pass over the ordered queue: admit from its head until something says stop.
 
-The idea: nobody overtakes. The first request that does not fit ends the pass, also for smaller ones behind it;
-else a long prompt could wait for ever. Three things stop it: a spent budget, no free row, a refusal.
+The idea: nobody overtakes. The first request that does not fit ends the pass, also for smaller ones behind
+it; else a long prompt could wait for ever. Three things stop it: a spent budget, no free row, a refusal.
 
 When memory is what was missing, admission stays shut (`is_full`) until somebody leaves the running batch.
 

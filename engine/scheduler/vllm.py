@@ -146,7 +146,7 @@ class VllmScheduler(Scheduler):
 
     def _schedule_waiting(self, plan: Plan) -> None:
         """Admit from the head of the queue until something stops the loop; nobody overtakes."""
-        num_running = len(self.running)
+        running = tuple(plan.rows)
         while self.waiting:
             seq = self.waiting.head()
             if self._is_full(seq, plan):
@@ -154,8 +154,11 @@ class VllmScheduler(Scheduler):
             plan.cuts.clear()
             hit = self.kv.lookup(seq)
             num_tokens = seq.num_tokens - len(hit) * self.config.block_size
-            num_tokens = self._pad_with_drafts(seq, num_tokens, bool(hit), num_running, plan)
-            num_tokens = self._cap_long_prefill(num_tokens, plan)
+            drafts = self._placeholders(seq, num_tokens, running)
+            if drafts and num_tokens + len(drafts) > plan.budget:
+                self._record_budget(seq, plan)  # rather not now than not uniform
+                return
+            num_tokens = self._cap_long_prefill(num_tokens + len(drafts), plan)
             if not self.config.enable_chunked_prefill and num_tokens > plan.budget:
                 self.recorder.decision(
                     Code.STOP_NO_CHUNKING, seq.request_id, num_tokens, plan.budget
@@ -169,8 +172,8 @@ class VllmScheduler(Scheduler):
                 return
             self._record_lookup(seq, given_up)
             code = Code.ADMIT_NEW if seq.status is Status.WAITING else Code.ADMIT_RESUMED
-            if seq.draft_token_ids:
-                code = Code.SPEC_PAD
+            if drafts:
+                seq.draft_token_ids, code = drafts, Code.SPEC_PAD
             self._admit(seq, plan.start_ns, plan.step)
             self._place(seq, code, num_tokens, block_ids, plan)
 
@@ -180,28 +183,27 @@ class VllmScheduler(Scheduler):
         if self.config.max_num_active_seqs is not None:
             limit, code = self.config.max_num_active_seqs, Code.STOP_ACTIVE_SEQS
         if plan.budget == 0:
-            total = self.config.max_num_batched_tokens
-            self.recorder.decision(Code.STOP_BUDGET, seq.request_id, total, total)
+            self._record_budget(seq, plan)
         elif len(self.running) >= limit:
             self.recorder.decision(code, seq.request_id, len(self.running), limit)
         else:
             return False
         return True
 
-    def _pad_with_drafts(
-        self, seq: Sequence, num_tokens: int, hit: bool, num_running: int, plan: Plan
-    ) -> int:
-        """Keep a batch of verifying decodes uniform: a newcomer with one token left gets placeholder drafts.
+    def _placeholders(
+        self, seq: Sequence, num_tokens: int, running: tuple[Row, ...]
+    ) -> list[int]:
+        """Drafts (-1) that keep a batch of verifying decodes uniform, for a newcomer with one token left.
 
-        Rule: only if nothing in this step computes a chunk; all placeholders (-1) are rejected (t41, t42).
+        All are rejected. Rule: not where a running sequence computes a chunk, nor where nothing runs and
+        nothing was hit, nor where the model's length leaves no room for a token after them (t41, t42).
         """
         k = self.config.num_speculative_tokens
-        if k == 0 or num_tokens != 1:
-            return num_tokens
-        if not (hit or num_running) or any(row.is_prefill for row in plan.rows):
-            return num_tokens
-        seq.draft_token_ids = [-1] * k
-        return 1 + k
+        if num_tokens != 1 or not (running or seq.num_tokens > num_tokens):
+            return []
+        if any(row.is_prefill for row in running) or seq.num_tokens + k >= self.max_model_len:
+            return []
+        return [-1] * k
 
     # -- caps ------------------------------------------------------------------------------------
 
@@ -226,6 +228,10 @@ class VllmScheduler(Scheduler):
         return plan.budget
 
     # -- what the trace needs ----------------------------------------------------------------------
+
+    def _record_budget(self, seq: Sequence, plan: Plan) -> None:
+        total = self.config.max_num_batched_tokens
+        self.recorder.decision(Code.STOP_BUDGET, seq.request_id, total - plan.budget, total)
 
     def _record_shortage(self, seq: Sequence, short: Shortage) -> None:
         extra = {

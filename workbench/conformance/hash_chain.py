@@ -21,7 +21,7 @@ def replay(case: dict[str, Any]) -> CaseResult:
             difference = Difference(
                 0, f"{name} none_hash", algo["none_hash"], hasher.none_hash.hex(), RULE
             )
-            return CaseResult("hash_chain", "hash chain", total, done, difference)
+            return CaseResult("hash_chain", "vllm hash chain", total, done, difference)
         for chain in algo["chains"]:
             done += 1
             parent: bytes | None = None
@@ -32,9 +32,9 @@ def replay(case: dict[str, Any]) -> CaseResult:
                     difference = Difference(
                         i, f"{name} {chain['name']}", theirs, parent.hex(), RULE
                     )
-                    return CaseResult("hash_chain", "hash chain", total, done, difference)
+                    return CaseResult("hash_chain", "vllm hash chain", total, done, difference)
                 done += 1
-    return CaseResult("hash_chain", "hash chain", total, done)
+    return CaseResult("hash_chain", "vllm hash chain", total, done)
 
 
 def _extra(keys: list[list[Any]] | None) -> ExtraKeys:

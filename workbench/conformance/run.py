@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ConfigError
-from workbench.conformance import hash_chain, vllm
+from workbench.conformance import hash_chain, sglang, vllm
 from workbench.conformance.report import CaseResult
 
 
@@ -58,4 +58,6 @@ def replay_case(case: dict[str, Any]) -> CaseResult | str:
         if case["engine"]["async_scheduling"]:
             return "asynchronous scheduling"
         return vllm.replay(case)
+    if "sglang" in case:
+        return sglang.replay_case(case)
     return "unknown kind of file"

@@ -71,10 +71,14 @@ class Replay:
         self.seqs: dict[str, Sequence] = {}
         self.scripts = {r["id"]: r["output_token_ids"] for r in self.requests}
         self.caching = engine["enable_prefix_caching"]
+        self.next_step = 0
 
     def step(self, theirs: dict[str, Any]) -> dict[str, Any]:
         """Play the step that `theirs` describes; returns ours in the same shape."""
         number = theirs["step"]
+        for skipped in range(self.next_step, number):
+            self._abort(skipped, "before_schedule")  # of the last one, which left nothing to run
+        self.next_step = number + 1
         for i, request in enumerate(self.requests):
             if request["arrival_step"] == number:
                 self.seqs[request["id"]] = self.scheduler.add(make_request(i, request))
@@ -169,8 +173,10 @@ def replay(case: dict[str, Any]) -> CaseResult:
         ours = play.step(theirs)
         for field, a, b in _compare(theirs, ours):
             difference = Difference(theirs["step"], field, a, b, RULES[field])
-            return CaseResult(case["name"], "scheduler", len(steps), i, difference)
-    return CaseResult(case["name"], "scheduler", len(steps), len(steps))
+            return CaseResult(
+                case["name"], "vllm scheduler and KV cache", len(steps), i, difference
+            )
+    return CaseResult(case["name"], "vllm scheduler and KV cache", len(steps), len(steps))
 
 
 def _compare(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
