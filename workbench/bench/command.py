@@ -56,7 +56,10 @@ def tracing(model: str, rounds: int) -> None:
 
 @bench.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--vllm-python", help="A Python that has vLLM 0.33.0; without it only ours is timed.")
+@click.option(
+    "--vllm-python",
+    help="A Python with vLLM 0.33.0 (see workbench/bench/vllm-requirements.txt); none: only ours.",
+)
 @click.option("--rounds", default=5, show_default=True)
 def scheduler(folder: Path, vllm_python: str | None, rounds: int) -> None:
     """Scheduling time per step without a model, beside the real vLLM scheduler.

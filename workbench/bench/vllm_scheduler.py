@@ -1,7 +1,7 @@
 """Plays one golden case through the *real* vLLM scheduler and prints the time of each step.
 
-Runs in an environment of its own that has vLLM (`pip install vllm==0.33.0 --no-deps` beside a CPU torch and
-what its scheduler imports); imports nothing of Cutaway. Timed: add_request, schedule and update_from_output.
+Runs in an environment of its own that has vLLM (how to make one: `vllm-requirements.txt` beside this file);
+imports nothing of Cutaway. Timed: add_request, schedule and update_from_output.
 Usage: vllm_scheduler.py CASE.json
 """
 

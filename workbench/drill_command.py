@@ -1,0 +1,291 @@
+"""`cutaway drill`: interview practice in the terminal; what is asked and how it is marked is in `interview`.
+
+drill [TOPIC]     due cards first, then new ones
+drill mock        an interview of 45 minutes and a report
+drill plan        what to do on each day until a date
+drill list, show, agreement, export, reset
+"""
+
+import json
+import random
+import sys
+from dataclasses import asdict
+from datetime import UTC, date, datetime
+from typing import Any
+
+import click
+
+from interview import agreement as marker
+from interview import spacing
+from interview.deck import Card, deck, make
+from interview.drills import KINDS, Kind
+from interview.errors import DrillError
+from interview.phrases import say
+from interview.plan import Plan, make_plan
+from interview.progress import Progress, Review, load, progress_path, reset, save, to_json
+from interview.questions import TOPICS, load_bank
+from interview.text import Language
+from workbench.drill_interview import hold_interview
+from workbench.drill_reader import SecondReader
+from workbench.drill_session import Ended, Session, Skipped
+from workbench.drill_show import MUTE, Page
+
+MAX_DAYS = 366
+
+lang_option = click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Results for programs on stdout."
+)
+seed_option = click.option(
+    "--seed", type=int, help="Which parameters are drawn; default: fresh ones."
+)
+
+
+class AskByDefault(click.Group):
+    """`drill`, `drill memory` and `drill --kind numeric` mean `drill ask ...`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `ask` in front unless a command, or help, is named."""
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["ask", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("drill", cls=AskByDefault)
+def drill() -> None:
+    """Interview practice: numbers, statements, open questions marked point by point.
+
+    \b
+    Examples:
+      cutaway drill                          five cards: what is due, then new ones
+      cutaway drill memory --kind concept    open questions about KV memory
+      cutaway drill --kind numeric --count 8
+      cutaway drill plan --date 2026-12-14
+      cutaway drill mock --lang zh
+    """
+
+
+@drill.command()
+@click.argument("topic", required=False, type=click.Choice(list(TOPICS)))
+@click.option("--kind", type=click.Choice(KINDS), help="Only drills of this kind.")
+@click.option("--level", type=click.IntRange(1, 3), help="Only drills of this level.")
+@click.option("--count", type=click.IntRange(1), default=5, show_default=True)
+@click.option("--seconds", type=click.IntRange(1), help="Time limit per drill; default: by kind.")
+@click.option("--second-reader", "url", metavar="URL", help="OpenAI-compatible API, up to /v1.")
+@click.option("--model", help="The second reader's model.")
+@click.option("--reader-key", envvar="CUTAWAY_READER_KEY", help="Its API key, if it wants one.")
+@seed_option
+@lang_option
+@json_option
+def ask(
+    topic: str | None,
+    kind: Kind | None,
+    level: int | None,
+    count: int,
+    seconds: int | None,
+    url: str | None,
+    model: str | None,
+    reader_key: str | None,
+    seed: int | None,
+    lang: Language,
+    as_json: bool,
+) -> None:
+    """Answer drills: what is due first, then new ones, easy before hard (the default command)."""
+    if (url is None) != (model is None):
+        raise click.UsageError("--second-reader and --model belong together")
+    reader = SecondReader(url, model, reader_key) if url and model else None
+    cards = [
+        card
+        for card in deck()
+        if topic in (None, card.topic) and kind in (None, card.kind) and level in (None, card.level)
+    ]
+    if not cards:
+        values = {"topics": ", ".join(TOPICS), "kinds": ", ".join(KINDS)}
+        raise DrillError(say("nothing_fits", lang, **values))
+    session = Session(Page(lang, stderr=as_json), _read_line, seconds, reader)
+    first_seed = _first_seed(seed)
+    reviews = _ask_all(session, cards, count, first_seed)
+    if as_json:
+        click.echo(json.dumps({"seed": first_seed, "answers": _answers(reviews)}, indent=1))
+
+
+def _ask_all(session: Session, cards: list[Card], count: int, seed: int) -> list[Review]:
+    """Ask the first of the cards in order; progress is kept after each answer."""
+    path = progress_path()
+    progress = load(path)
+    chosen = in_order(cards, progress, datetime.now(UTC))[:count]
+    reviews: list[Review] = []
+    for n, card in enumerate(chosen, start=1):
+        note = say("question_of", session.page.language, n=n, total=len(chosen))
+        try:
+            review = session.ask(make(card.name, seed + n), note)
+        except Skipped:
+            continue
+        except Ended:
+            break
+        reviews.append(review)
+        progress = progress.with_review(review)
+        save(path, progress)
+        session.page.say("next_due", MUTE, date=spacing.due(progress.cards[card.name]).date())
+    if reviews:
+        right = round(100 * sum(review.share for review in reviews) / len(reviews))
+        session.page.line()
+        session.page.say("session_end", "bold", done=len(reviews), right=right)
+    return reviews
+
+
+@drill.command()
+@seed_option
+@lang_option
+@json_option
+def mock(seed: int | None, lang: Language, as_json: bool) -> None:
+    """An interview of 45 minutes along the ladder, with follow-ups, and a report."""
+    path = progress_path()
+    session = Session(Page(lang, stderr=as_json), _read_line)
+    first_seed = _first_seed(seed)
+    reviews, report = hold_interview(session, load(path), path, first_seed)
+    if as_json:
+        data = {"seed": first_seed, "answers": _answers(reviews), "report": asdict(report)}
+        click.echo(json.dumps(data, indent=1))
+
+
+@drill.command()
+@click.option(
+    "--date", "day", type=click.DateTime(["%Y-%m-%d"]), required=True, help="The interview."
+)
+@click.option("--minutes", type=click.IntRange(5), default=30, show_default=True, help="Per day.")
+@click.option(
+    "--topic", "topics", type=click.Choice(list(TOPICS)), multiple=True, help="Only these."
+)
+@lang_option
+@json_option
+def plan(
+    day: datetime, minutes: int, topics: tuple[str, ...], lang: Language, as_json: bool
+) -> None:
+    """What to do on each day until the interview; the date is kept and shortens the repeats."""
+    today, interview = datetime.now(UTC).date(), day.date()
+    if interview <= today:
+        raise click.BadParameter(f"{interview} is not after today, {today}", param_hint="--date")
+    if (interview - today).days > MAX_DAYS:
+        raise click.BadParameter(f"plans reach {MAX_DAYS} days ahead", param_hint="--date")
+    path = progress_path()
+    progress = load(path)
+    save(path, Progress(progress.cards, progress.reviews, interview))
+    cards = [card for card in deck() if not topics or card.topic in topics]
+    made = make_plan(cards, progress, today, interview, minutes)
+    if as_json:
+        click.echo(json.dumps(asdict(made), indent=1, default=str))
+    else:
+        _show_plan(Page(lang), made, interview, minutes)
+
+
+@drill.command("list")
+@lang_option
+@json_option
+def list_cards(lang: Language, as_json: bool) -> None:
+    """All cards with the day on which they are due."""
+    progress = load(progress_path())
+    rows = [(card, progress.cards.get(card.name)) for card in deck()]
+    if as_json:
+        data = [asdict(card) | {"due": state and state["due"]} for card, state in rows]
+        click.echo(json.dumps(data, indent=1, ensure_ascii=False))
+        return
+    page = Page(lang)
+    for card, state in rows:
+        when = spacing.due(state).date().isoformat() if state else "–"
+        page.line(f"{when:<11} {card.level}  {card.name:<24} {card.title.in_(lang)}")
+
+
+@drill.command()
+@click.argument("question", type=click.Choice(list(load_bank())))
+@lang_option
+def show(question: str, lang: Language) -> None:
+    """A question with its three answers, key points, misconceptions, follow-ups and sources."""
+    Page(lang).sheet(load_bank()[question])
+
+
+@drill.command()
+@click.option(
+    "--differences", is_flag=True, help="Also where they differ, in the tuning half only."
+)
+@lang_option
+@json_option
+def agreement(differences: bool, lang: Language, as_json: bool) -> None:
+    """How well the marker agrees with labelled answers: the half it was tuned on, and the other."""
+    tuning, held_out = marker.halves(marker.load_labelled())
+    measured = {"tuning": marker.measure(tuning), "held_out": marker.measure(held_out)}
+    if as_json:
+        click.echo(json.dumps({half: asdict(m) for half, m in measured.items()}, indent=1))
+        return
+    page = Page(lang)
+    page.heading(say("agreement_title", lang))
+    for half, m in measured.items():
+        page.line()
+        page.say(f"agreement_{half}", "bold")
+        for name, value in asdict(m).items():
+            shown = f"{value:.3f}" if isinstance(value, float) else str(value)
+            page.line(f"{name:<24} {shown}")
+    for difference in marker.differences(tuning) if differences else ():
+        sign = "+" if difference.heard else "-"
+        page.line(f"{sign} {difference.answer_id:<8} {difference.id}")
+
+
+@drill.command()
+def export() -> None:
+    """Progress as JSON on stdout."""
+    click.echo(json.dumps(to_json(load(progress_path())), indent=1, ensure_ascii=False))
+
+
+@drill.command("reset")
+@click.confirmation_option(prompt="Begin anew? Progress is moved aside, not deleted.")
+def reset_progress() -> None:
+    """Begin anew; the old progress is kept beside as drill.json.old."""
+    path = progress_path()
+    old = reset(path)
+    click.echo(f"moved to {old}" if old else f"there was no progress in {path}")
+
+
+def in_order(cards: list[Card], progress: Progress, now: datetime) -> list[Card]:
+    """Due cards, least remembered first; then unseen ones in deck order; then the rest by date."""
+
+    def key(card: Card) -> tuple[int, float]:
+        state = progress.cards.get(card.name)
+        if state is None:
+            return 1, 0
+        if spacing.due(state) <= now:
+            return 0, spacing.recall(state, now)
+        return 2, spacing.due(state).timestamp()
+
+    return sorted(cards, key=key)
+
+
+def _show_plan(page: Page, made: Plan, interview: date, minutes: int) -> None:
+    lang = page.language
+    page.heading(say("plan_title", lang, date=interview, days=len(made.days), minutes=minutes))
+    for day in made.days:
+        page.line()
+        page.line(f"{day.day}  {say('plan_day', lang, minutes=day.minutes)}", "bold")
+        if day.mock:
+            page.say("plan_mock")
+        for why in ("due", "new"):
+            names = [item.card for item in day.items if item.why == why]
+            if names:
+                page.line(f"{say(f'plan_{why}', lang)}: {', '.join(names)}", indent=3)
+    if made.left_out:
+        page.line()
+        page.say("plan_left_out", cards=", ".join(made.left_out))
+
+
+def _first_seed(seed: int | None) -> int:
+    return random.SystemRandom().randrange(2**31) if seed is None else seed
+
+
+def _read_line() -> str | None:
+    line = sys.stdin.readline()
+    return line.rstrip("\r\n") if line else None
+
+
+def _answers(reviews: list[Review]) -> list[dict[str, Any]]:
+    return [asdict(review) | {"at": review.at.isoformat()} for review in reviews]
