@@ -18,11 +18,17 @@ from tracing.errors import TraceError
 COMMANDS = {
     "demo": ("workbench.demo", "A model, an engine, real traffic, and what it decided."),
     "serve": ("workbench.serve", "OpenAI-compatible server, every decision traced."),
+    "web": ("workbench.web.command", "Replay runs in the browser, or watch a live one."),
+    "top": ("workbench.tui.command", "Watch the engine in the terminal, live or replayed."),
     "model": ("workbench.model", "Fetch and list models."),
+    "learn": ("workbench.learn", "Lessons, graded by a run of your own."),
     "trace": ("workbench.trace_commands", "List, show, query and export recorded runs."),
     "bench": ("workbench.bench.command", "Measure the engine and the cost of tracing."),
     "numbers": ("workbench.numbers_command", "Worked numbers, line by line, beside our engine's."),
-    "drill": ("workbench.drill_command", "Interview practice with marks, a plan and mock interviews."),
+    "drill": (
+        "workbench.drill_command",
+        "Interview practice with marks, a plan and mock interviews.",
+    ),
     "conformance": (
         "workbench.conformance.command",
         "Replay the real engines' decisions and report where ours differ.",
@@ -73,7 +79,7 @@ def main() -> None:
     try:
         cutaway()
     except ModuleNotFoundError as error:
-        extra = "replay" if error.name in {"duckdb", "fsrs", "httpx", "opentelemetry"} else "engine"
+        extra = "replay" if error.name in {"duckdb", "fsrs", "httpx", "opentelemetry", "textual"} else "engine"
         _fail(f"{error.name} is not installed: pip install 'cutaway[{extra}]'")
     except (CutawayError, TraceError, DrillError) as error:
         _fail(str(error))

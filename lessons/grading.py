@@ -1,0 +1,128 @@
+"""Grading: what was predicted, seen and claimed, held against the learner's own run.
+
+There is no answer sheet. The truth of a prediction is a query on the run that the learner has just
+made; a check is a query that finds counter-examples; a guided stop is a sentence filled from the
+run. So a lesson cannot teach what this engine does not do.
+
+Invariant: the same run always gives the same grades, in either language. An empty run passes
+nothing: the first check of each lesson says that the experiment took place.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from lessons.content import Check, Lesson, Prediction, Stop
+from lessons.errors import LessonError
+from lessons.text import Language
+from tracing.reader import Run
+
+LETTERS = "abcdefgh"
+NUMBER = re.compile(r"[-+]?(\d[\d_,]*\.?\d*|\.\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A prediction beside the fact."""
+
+    right: bool
+    truth: float | str
+    """A number, or the letter of the right option."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A check and what came of it."""
+
+    check: Check
+    counter_example: dict[str, Any] | None
+    """Columns of the smallest one; None: the claim holds."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the run is as claimed."""
+        return self.counter_example is None
+
+    def but(self, language: Language) -> str:
+        """The counter-example as a sentence; empty if there is none."""
+        if self.counter_example is None:
+            return ""
+        return self.check.but.in_(language).format(**_shown(self.counter_example))
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A guided stop with its sentence filled in."""
+
+    sentence: str
+    step: int | None
+    """Where to look; None: nowhere in particular."""
+    engine: int
+
+
+def read_answer(prediction: Prediction, line: str) -> float | str | None:
+    """What the learner typed as a number or a letter; None if it is neither."""
+    line = line.strip().lower()
+    if prediction.options:
+        letters = LETTERS[: len(prediction.options)]
+        return line if len(line) == 1 and line in letters else None
+    found = NUMBER.match(line)
+    return float(found[0].replace(",", "").replace("_", "")) if found else None
+
+
+def judge(prediction: Prediction, answer: float | str, run: Run) -> Verdict:
+    """Hold an answer against the run. Raises LessonError if the run does not contain what was asked."""
+    rows = run.sql(prediction.truth).rows
+    if not rows or rows[0][0] is None:
+        raise LessonError(
+            f"the run does not show what question {prediction.id} is about: run the lesson's experiment again"
+        )
+    truth = rows[0][0]
+    if prediction.options:
+        return Verdict(answer == truth, str(truth))
+    off = abs(float(answer) - float(truth))
+    return Verdict(off <= prediction.within * abs(float(truth)) + 1e-9, float(truth))
+
+
+def run_checks(lesson: Lesson, run: Run) -> tuple[Outcome, ...]:
+    """All checks of a lesson on a run, in the order of the file."""
+    outcomes = []
+    for check in lesson.checks:
+        rows = run.sql(check.query).dicts()
+        outcomes.append(Outcome(check, rows[0] if rows else None))
+    return tuple(outcomes)
+
+
+def look(stop: Stop, run: Run, language: Language) -> Sight | None:
+    """A stop's sentence from the run; None if this run has no such moment."""
+    rows = run.sql(stop.query).dicts()
+    if not rows:
+        return None
+    row = rows[0]
+    sentence = stop.text.in_(language).format(**_shown(row))
+    return Sight(sentence, row.get("step"), row.get("engine") or 0)
+
+
+def brier(answers: list[tuple[float, bool]]) -> float | None:
+    """Mean of (confidence - outcome) squared, 0 perfect, 0.25 for 'no idea'; None without answers.
+
+    Source: Brier, Verification of forecasts expressed in terms of probability, 1950 (two outcomes,
+    one half of his sum).
+    """
+    if not answers:
+        return None
+    return sum((sure - right) ** 2 for sure, right in answers) / len(answers)
+
+
+def plain_number(value: float) -> str:
+    """Whole numbers with thousands commas, others to three digits."""
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _shown(row: dict[str, Any]) -> dict[str, str]:
+    return {
+        name: plain_number(value) if isinstance(value, int | float) else str(value)
+        for name, value in row.items()
+    }
