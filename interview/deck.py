@@ -1,7 +1,8 @@
-"""All drills that there are, as cards that can be drawn: the bank's questions, its statements, the numbers.
+"""All drills that there are, as cards that can be drawn: questions, statements, numbers, recorded runs.
 
 The idea: a deck is a list of cards without their parameters; a drill is made from a card and a seed when it
-is asked. So spaced repetition keeps one card per idea, while its numbers are new each time.
+is asked. So spaced repetition keeps one card per idea, while its numbers, or its moment of a run, are new
+each time. A fault card is one run, which stays the same.
 
 Invariant: card names are stable; progress files refer to them.
 Source: none.
@@ -14,9 +15,11 @@ from interview import numeric
 from interview.drills import Choice, Drill, Kind, Open
 from interview.numbers import EXAMPLES
 from interview.numeric import NUMERIC
-from interview.phrases import phrases
+from interview.phrases import fill, phrases
 from interview.questions import RUNGS, Question, Rung, load_bank
 from interview.text import Text
+from interview.traced import faults, runs
+from interview.traced import kinds as traced
 
 MAX_OPTIONS = 4
 
@@ -34,7 +37,7 @@ class Card:
 
 
 def deck() -> list[Card]:
-    """Every card: easy before hard, then in the order of the interview ladder."""
+    """Every card that can be asked here: easy before hard, then in the order of the interview ladder."""
     cards = []
     for q in load_bank().values():
         cards.append(Card(f"concept/{q.id}", "concept", q.topic, q.rung, q.level, q.title))
@@ -43,19 +46,42 @@ def deck() -> list[Card]:
         title = EXAMPLES[spec.example].title
         name = f"numeric/{spec.example}"
         cards.append(Card(name, "numeric", spec.topic, "number", spec.level, title))
+    if runs.has_sample():
+        cards += trace_cards()
+    for run in runs.fault_runs():
+        title = fill("title_fault", name=run)
+        cards.append(Card(f"fault/{run}", "fault", "measuring", "verify", 3, title))
     return sorted(cards, key=lambda card: (card.level, RUNGS.index(card.rung), card.name))
 
 
-def make(card: str, seed: int) -> Drill:
-    """The drill of a card. The seed gives a number its parameters and a choice its order."""
+def trace_cards() -> list[Card]:
+    """The cards about moments of a run, easy before hard; any run will do."""
+    return [
+        Card(f"trace/{k.name}", "trace", k.topic, "verify", k.level, phrases()[f"title_{k.name}"])
+        for k in traced.TRACE_KINDS
+    ]
+
+
+def make(card: str, seed: int, run: str | None = None) -> Drill:
+    """The drill of a card. The seed gives a number its parameters, a choice its order, a run its moment.
+
+    run: for a trace card, the run to ask about; None: the sample. Raises DrillError if it has no such moment,
+    and TraceError if there is no such run.
+    """
     kind, _, name = card.partition("/")
     match kind:
+        case "trace":
+            spec = next(spec for spec in traced.TRACE_KINDS if spec.name == name)
+            with runs.opened(run) as (shown, asked):
+                return traced.make(spec, seed, shown, asked)
+        case "fault":
+            return faults.make(name, seed)
         case "concept":
             return _concept(load_bank()[name])
         case "choice":
             return _choice(load_bank()[name], seed)
         case _:
-            return numeric.make(next(spec for spec in NUMERIC if spec.example == name), seed)
+            return numeric.make(next(n for n in NUMERIC if n.example == name), seed)
 
 
 def _evidence(question: Question) -> tuple[str, ...]:

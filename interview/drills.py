@@ -16,9 +16,15 @@ from interview.quantities import agree, quantities
 from interview.questions import Question, Rung
 from interview.text import Language, Text
 
-Kind = Literal["concept", "numeric", "choice"]
+Kind = Literal["concept", "numeric", "choice", "trace", "fault"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-MINUTES: dict[Kind, int] = {"concept": 5, "numeric": 3, "choice": 1}
+MINUTES: dict[Kind, int] = {
+    "concept": 5,
+    "numeric": 3,
+    "choice": 1,
+    "trace": 2,
+    "fault": 4,
+}
 """What a drill of each kind takes, for plans and limits."""
 LETTERS = "abcdefgh"
 
@@ -66,11 +72,22 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """Where in a recorded run the answer can be seen: what a screen needs for a link."""
+
+    run: str
+    """As `cutaway trace show` takes it: a name or a folder."""
+    engine: int
+    step: int | None
+    request_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Drill:
     """One thing to ask."""
 
     card: str
-    """What spaced repetition remembers: `concept/q02`, `numeric/kv`, `choice/q02`."""
+    """What spaced repetition remembers: `concept/q02`, `numeric/kv`, `choice/q02`, `trace/itl`."""
     kind: Kind
     topic: str
     rung: Rung
@@ -82,3 +99,7 @@ class Drill:
     """Lines of a fixed-width picture, the same in both languages."""
     evidence: tuple[str, ...] = ()
     """Commands that show the matter."""
+    proof: tuple[str, ...] = ()
+    """Lines shown with the verdict, of fixed width and the same in both languages: what the run says."""
+    moment: Moment | None = None
+    """Of a drill made from a recorded run."""

@@ -14,11 +14,20 @@ from datetime import datetime
 
 from interview import spacing
 from interview.deck import Card
+from interview.drills import Kind
 from interview.progress import Progress, Review
 from interview.questions import DIMENSIONS, Dimension, Rung, load_bank
+from interview.traced.kinds import TRACE_KINDS
 
 RUNG_MINUTES: dict[Rung, int] = {"scope": 7, "mechanism": 14, "number": 6, "limit": 10, "verify": 8}
-RUNG_CARDS: dict[Rung, int] = {"scope": 1, "mechanism": 2, "number": 2, "limit": 2, "verify": 1}
+RUNG_KINDS: dict[Rung, tuple[Kind, ...]] = {
+    "scope": ("concept",),
+    "mechanism": ("concept", "concept"),
+    "number": ("numeric", "numeric"),
+    "limit": ("concept", "concept"),
+    "verify": ("concept", "trace"),
+}
+"""What is asked on each rung, in order."""
 STRONG, WEAK = 3.0, 1.5
 """Mean marks of 4 from which a dimension is strong, and below which it is weak."""
 
@@ -49,21 +58,25 @@ class Report:
 
 
 def make_stages(cards: list[Card], progress: Progress, seed: int) -> list[Stage]:
-    """The rungs with their cards: numbers are drilled, everything else is asked openly."""
+    """The rungs with their cards: numbers are drilled, everything else is asked openly.
+
+    On the last rung, the second card is a moment of a recorded run, if there is one to ask about.
+    """
     rng = random.Random(seed)
     asked = {review.card: index for index, review in enumerate(progress.reviews)}
     stages = []
     seen_topics: set[str] = set()
     for rung, minutes in RUNG_MINUTES.items():
-        kind = "numeric" if rung == "number" else "concept"
-        pool = [card for card in cards if card.rung == rung and card.kind == kind]
-        rng.shuffle(pool)
-        pool.sort(key=lambda card: asked.get(card.name, -1))
         chosen: list[Card] = []
-        while pool and len(chosen) < RUNG_CARDS[rung]:
+        for kind in RUNG_KINDS[rung]:
+            pool = [card for card in cards if card.rung == rung and card.kind == kind]
+            pool = [card for card in pool if card not in chosen]
+            if not pool:
+                continue
+            rng.shuffle(pool)
+            pool.sort(key=lambda card: asked.get(card.name, -1))
             fresh = [card for card in pool if card.topic not in seen_topics]
             card = (fresh or pool)[0]
-            pool.remove(card)
             seen_topics.add(card.topic)
             chosen.append(card)
         stages.append(Stage(rung, minutes, tuple(chosen)))
@@ -98,8 +111,14 @@ def make_report(reviews: list[Review], progress: Progress, at: datetime) -> Repo
 def _behind(card: str) -> list[str]:
     """Commands that show what a card is about."""
     kind, _, name = card.partition("/")
-    if kind == "numeric":
-        return [f"cutaway numbers {name}"]
+    match kind:
+        case "numeric":
+            return [f"cutaway numbers {name}"]
+        case "trace":
+            lesson = next(k.lesson for k in TRACE_KINDS if k.name == name)
+            return [f"cutaway learn {lesson}", "cutaway drill --kind trace"]
+        case "fault":
+            return ["cutaway drill --kind fault"]
     question = load_bank()[name]
     lessons = [f"cutaway learn {lesson}" for lesson in question.lessons]
     return [*lessons, f"cutaway drill show {name}"]

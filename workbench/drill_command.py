@@ -17,8 +17,8 @@ import click
 
 from interview import agreement as marker
 from interview import spacing
-from interview.deck import Card, deck, make
-from interview.drills import KINDS, Kind
+from interview.deck import Card, deck, make, trace_cards
+from interview.drills import KINDS, Drill, Kind
 from interview.errors import DrillError
 from interview.phrases import say
 from interview.plan import Plan, make_plan
@@ -55,13 +55,15 @@ class AskByDefault(click.Group):
 
 @click.group("drill", cls=AskByDefault)
 def drill() -> None:
-    """Interview practice: numbers, statements, open questions marked point by point.
+    """Interview practice: numbers, statements, open questions, moments and faults of recorded runs.
 
     \b
     Examples:
       cutaway drill                          five cards: what is due, then new ones
       cutaway drill memory --kind concept    open questions about KV memory
       cutaway drill --kind numeric --count 8
+      cutaway drill --run last               moments of your own run: why did that happen?
+      cutaway drill --kind fault             which rule does this engine break?
       cutaway drill plan --date 2026-12-14
       cutaway drill mock --lang zh
     """
@@ -72,6 +74,7 @@ def drill() -> None:
 @click.option("--kind", type=click.Choice(KINDS), help="Only drills of this kind.")
 @click.option("--level", type=click.IntRange(1, 3), help="Only drills of this level.")
 @click.option("--count", type=click.IntRange(1), default=5, show_default=True)
+@click.option("--run", help="Ask about moments of this run: a name, `last`, or a folder.")
 @click.option("--seconds", type=click.IntRange(1), help="Time limit per drill; default: by kind.")
 @click.option("--second-reader", "url", metavar="URL", help="OpenAI-compatible API, up to /v1.")
 @click.option("--model", help="The second reader's model.")
@@ -84,6 +87,7 @@ def ask(
     kind: Kind | None,
     level: int | None,
     count: int,
+    run: str | None,
     seconds: int | None,
     url: str | None,
     model: str | None,
@@ -96,31 +100,37 @@ def ask(
     if (url is None) != (model is None):
         raise click.UsageError("--second-reader and --model belong together")
     reader = SecondReader(url, model, reader_key) if url and model else None
+    if run is not None and kind not in (None, "trace"):
+        raise click.UsageError("--run goes with drills of kind trace")
     cards = [
         card
-        for card in deck()
+        for card in (deck() if run is None else trace_cards())
         if topic in (None, card.topic) and kind in (None, card.kind) and level in (None, card.level)
     ]
+    if not cards and kind == "trace" and run is None:
+        raise DrillError(say("no_sample", lang))
     if not cards:
         values = {"topics": ", ".join(TOPICS), "kinds": ", ".join(KINDS)}
         raise DrillError(say("nothing_fits", lang, **values))
     session = Session(Page(lang, stderr=as_json), _read_line, seconds, reader)
     first_seed = _first_seed(seed)
-    reviews = _ask_all(session, cards, count, first_seed)
+    reviews = _ask_all(session, cards, count, first_seed, run)
     if as_json:
         click.echo(json.dumps({"seed": first_seed, "answers": _answers(reviews)}, indent=1))
 
 
-def _ask_all(session: Session, cards: list[Card], count: int, seed: int) -> list[Review]:
+def _ask_all(
+    session: Session, cards: list[Card], count: int, seed: int, run: str | None
+) -> list[Review]:
     """Ask the first of the cards in order; progress is kept after each answer."""
     path = progress_path()
     progress = load(path)
-    chosen = in_order(cards, progress, datetime.now(UTC))[:count]
+    drills = _make(in_order(cards, progress, datetime.now(UTC)), count, seed, run)
     reviews: list[Review] = []
-    for n, card in enumerate(chosen, start=1):
-        note = say("question_of", session.page.language, n=n, total=len(chosen))
+    for n, drill in enumerate(drills, start=1):
+        note = say("question_of", session.page.language, n=n, total=len(drills))
         try:
-            review = session.ask(make(card.name, seed + n), note)
+            review = session.ask(drill, note)
         except Skipped:
             continue
         except Ended:
@@ -128,12 +138,31 @@ def _ask_all(session: Session, cards: list[Card], count: int, seed: int) -> list
         reviews.append(review)
         progress = progress.with_review(review)
         save(path, progress)
-        session.page.say("next_due", MUTE, date=spacing.due(progress.cards[card.name]).date())
+        session.page.say("next_due", MUTE, date=spacing.due(progress.cards[drill.card]).date())
     if reviews:
         right = round(100 * sum(review.share for review in reviews) / len(reviews))
         session.page.line()
         session.page.say("session_end", "bold", done=len(reviews), right=right)
     return reviews
+
+
+def _make(cards: list[Card], count: int, seed: int, run: str | None) -> list[Drill]:
+    """The first so many drills; a run that lacks moments of a kind is asked about the others.
+
+    Raises DrillError if it has none at all, and TraceError if there is no such run.
+    """
+    made: list[Drill] = []
+    missing: DrillError | None = None
+    for card in cards:
+        if len(made) == count:
+            break
+        try:
+            made.append(make(card.name, seed + len(made) + 1, run))
+        except DrillError as error:
+            missing = error
+    if missing is not None and not made:
+        raise missing
+    return made
 
 
 @drill.command()

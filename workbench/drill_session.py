@@ -90,6 +90,7 @@ class Session:
         answer = f"{letters[choice.right]}  {choice.options[choice.right].in_(self.page.language)}"
         self.page.verdict(right=chosen == choice.right, answer=answer)
         self.page.replies(choice, chosen)
+        self.page.proof(drill)
         return self._note(drill, seconds, limit, float(chosen == choice.right))
 
     def _ask_open(

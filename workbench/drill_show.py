@@ -60,14 +60,20 @@ class Page:
             self.line(drill.title.in_(lang), "bold")
         self.line(drill.question.in_(lang), "bold" if isinstance(drill.answer, Open) else "")
         self.line()
-        for row in drill.picture:
-            self.console.print(Text(f" {row}"), no_wrap=True, overflow="crop")
+        self.fixed(drill.picture)
+        if drill.picture:
+            self.line()
         if isinstance(drill.answer, Choice):
             table = Table.grid(padding=(0, 1, 0, 0))
             for letter, option in zip(LETTERS, drill.answer.options, strict=False):
                 table.add_row(Text(f" {letter} ", style="bold"), Text(option.in_(lang)))
             self.console.print(table)
             self.line()
+
+    def fixed(self, lines: tuple[str, ...]) -> None:
+        """Lines of fixed width; what does not fit is cut."""
+        for row in lines:
+            self.console.print(Text(f" {row}"), no_wrap=True, overflow="crop")
 
     def verdict(self, *, right: bool, answer: str) -> None:
         """One line: the sign, and what is right."""
@@ -92,6 +98,13 @@ class Page:
             self.line(choice.replies[chosen].in_(self.language))
         self.line()
         self.line(choice.replies[choice.right].in_(self.language), MUTE)
+
+    def proof(self, drill: Drill) -> None:
+        """What the recorded run says, if the drill was made from one."""
+        if drill.proof:
+            self.line()
+            self.heading(say("proof", self.language))
+            self.fixed(drill.proof)
 
     def marking(self, question: Question, marking: Marking) -> None:
         """Numbered points with what earned them, misconceptions with their reply, and the scores."""

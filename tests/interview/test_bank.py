@@ -130,6 +130,7 @@ def test_every_phrase_is_used():
         for path in (ROOT / folder).rglob("*.py")
     )
     made = ("ask_", "kind_", "dimension_", "rung_", "plan_", "agreement_", "report_", "reader_")
+    made += ("title_", "itl_", "waits_", "victim_", "miss_", "first_", "fault_")
     for key in phrases():
         assert key.startswith(made) or re.search(rf"[\"']{key}[\"']", code), key
 

@@ -9,6 +9,7 @@ import pytest
     [
         ("interview.deck", {"torch", "engine", "workbench", "lessons", "duckdb"}),
         ("interview.mock", {"torch", "engine", "workbench", "lessons", "duckdb"}),
+        ("interview.traced.faults", {"torch", "engine", "workbench", "lessons", "duckdb"}),
         ("workbench.numbers_command", {"torch", "engine", "fsrs", "duckdb"}),
         ("workbench.drill_command", {"torch", "engine", "duckdb"}),
     ],

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 from interview.deck import deck
-from interview.mock import RUNG_CARDS, RUNG_MINUTES, make_report, make_stages
+from interview.mock import RUNG_KINDS, RUNG_MINUTES, make_report, make_stages
 from interview.plan import MOCK_MINUTES
 from interview.progress import Progress, Review
 from interview.questions import RUNGS
@@ -20,12 +20,16 @@ def test_the_ladder_is_climbed_in_45_minutes():
     assert tuple(stage.rung for stage in stages) == RUNGS
     assert sum(stage.minutes for stage in stages) == sum(RUNG_MINUTES.values()) == MOCK_MINUTES
     for stage in stages:
-        assert len(stage.cards) == RUNG_CARDS[stage.rung]
         assert {card.rung for card in stage.cards} == {stage.rung}
-        kind = "numeric" if stage.rung == "number" else "concept"
-        assert {card.kind for card in stage.cards} == {kind}
+        assert tuple(card.kind for card in stage.cards) == RUNG_KINDS[stage.rung]
     names = [card.name for stage in stages for card in stage.cards]
     assert len(names) == len(set(names))
+
+
+def test_without_a_run_nothing_is_asked_about_one():
+    cards = [card for card in deck() if card.kind not in ("trace", "fault")]
+    last = make_stages(cards, Progress(), 1)[-1]
+    assert [card.kind for card in last.cards] == ["concept"]
 
 
 def test_topics_vary_and_seeds_differ():
@@ -56,6 +60,8 @@ def test_the_report_says_strong_weak_stale_and_what_to_review():
         review("concept/q02", 0.8, mechanism=4, version=0),
         review("concept/q24", 0.3, mechanism=3, version=1),
         review("numeric/kv", 0.0),
+        review("trace/itl", 0.0),
+        review("fault/amber", 0.0),
     ]
     for answer in answers:
         progress = progress.with_review(answer)
@@ -63,11 +69,12 @@ def test_the_report_says_strong_weak_stale_and_what_to_review():
     assert report.means["mechanism"] == 3.5
     assert report.strong == ("mechanism",)
     assert report.weak == ("version",)
-    assert report.weak_cards == ("concept/q24", "numeric/kv")
+    assert report.weak_cards == ("concept/q24", "numeric/kv", "trace/itl", "fault/amber")
     assert report.stale == ("concept/q33",)
     assert report.review == (
         *("cutaway learn 4", "cutaway learn 12", "cutaway drill show q24"),
-        "cutaway numbers kv",
+        *("cutaway numbers kv", "cutaway learn 9", "cutaway drill --kind trace"),
+        "cutaway drill --kind fault",
     )
 
 

@@ -15,6 +15,7 @@ from interview.errors import DrillError
 from interview.mock import make_stages
 from interview.progress import Progress, load
 from interview.questions import load_bank
+from tracing.errors import TraceError
 from workbench.drill_command import drill
 from workbench.drill_interview import hold_interview
 from workbench.drill_session import Session
@@ -70,6 +71,49 @@ def test_a_choice_says_why_the_tempting_one_is_wrong(home):
     shown = " ".join(run(args, answers=f"z\n{LETTERS[wrong]}\n").output.split())
     assert f"✕ not so; it is {LETTERS[choice.right]}" in shown
     assert choice.replies[wrong].en in shown
+
+
+def test_a_moment_of_a_run_is_asked_and_shown(home):
+    args = "--run traces/office --count 2 --seed 3"
+    first = make("trace/budget", 4)
+    shown = run(args, answers=f"{right('trace/budget', 4)}\n:quit\n").output
+    assert "✓ right" in shown
+    assert "What the run says" in shown
+    assert all(line in shown for line in (*first.picture, *first.proof))
+    assert f"cutaway trace show traces/office --step {first.moment.step}" in shown
+    reviews = load(home / "drill.json").reviews
+    assert [review.card for review in reviews] == ["trace/budget"]
+    again = run("--kind trace --count 1 --seed 3 --lang zh", answers=":quit\n").output
+    assert "读 trace" in again
+    assert "token 预算" not in again, "the card is not due, another one comes first"
+
+
+def test_a_fault_is_asked_and_proved(home):
+    drill_ = make("fault/amber", 3)
+    shown = run("--kind fault --count 1 --seed 2", answers=f"{right('fault/amber', 3)}\n").output
+    assert "✓ right" in shown
+    assert "steps_without" in shown.split("What the run says")[1]
+    step = drill_.moment.step
+    assert f"cutaway trace show traces/faults/amber --step {step}" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("args", "error"),
+    [("--run nosuch", TraceError), ("--run traces/office --kind numeric", None)],
+)
+def test_a_run_that_cannot_be_asked_about_is_said(home, args, error):
+    done = CliRunner().invoke(drill, args.split())
+    if error is None:
+        assert done.exit_code == 2
+    else:
+        assert isinstance(done.exception, error)
+
+
+def test_without_a_sample_a_run_must_be_named(home, monkeypatch, tmp_path):
+    monkeypatch.setattr("interview.traced.runs.TRACES", tmp_path)
+    done = CliRunner().invoke(drill, ["--kind", "trace"])
+    assert isinstance(done.exception, DrillError)
+    assert "--run" in str(done.exception)
 
 
 def test_an_open_answer_is_marked_point_by_point(home):
@@ -165,7 +209,8 @@ def test_a_plan_is_made_and_the_date_kept(home):
     assert load(home / "drill.json").interview.isoformat() == day
     days = json.loads(done.stdout)["days"]
     assert {item["card"] for day in days for item in day["items"]} == {
-        *("concept/q02", "concept/q24", "choice/q02", "choice/q24", "numeric/kv")
+        *("concept/q02", "concept/q24", "choice/q02", "choice/q24", "numeric/kv"),
+        *("trace/evicted", "trace/victim"),
     }
 
 
@@ -195,18 +240,19 @@ def test_a_mock_interview_asks_on_and_reports(home):
     for stage in make_stages(deck(), Progress(), 5):
         for card in stage.cards:
             asked += 1
-            number = right(card.name, 5 + asked) if card.kind == "numeric" else None
+            number = right(card.name, 5 + asked) if card.kind != "concept" else None
             # answer, answer to the follow-up, correction
             answers += f"{number}\n" if number else f"{open_answer}In vLLM 0.33.0.\n\n\n"
     done = run("mock --seed 5 --json", answers=answers)
     data = json.loads(done.stdout)
-    assert len(data["answers"]) == 8
-    assert [a["share"] for a in data["answers"] if a["card"].startswith("numeric/")] == [1, 1]
+    assert len(data["answers"]) == 9
+    known = [a["share"] for a in data["answers"] if a["card"].startswith(("numeric/", "trace/"))]
+    assert known == [1, 1, 1]
     assert data["report"]["strong"] == ["version"]
     assert "boundary" in data["report"]["weak"]
     assert all(command.startswith("cutaway ") for command in data["report"]["review"])
     assert "Follow-up" in done.stderr
-    assert len(load(home / "drill.json").reviews) == 8
+    assert len(load(home / "drill.json").reviews) == 9
 
 
 def test_a_mock_interview_ends_with_its_time(home, capsys):

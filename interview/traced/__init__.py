@@ -1,0 +1,1 @@
+"""Drills made from recorded runs: right and wrong choices are computed from the trace."""
