@@ -6,7 +6,7 @@ Source: vLLM 0.33 `vllm/config/scheduler.py`, `vllm/config/cache.py`.
 """
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from engine.config_sglang import SglangConfig
 from engine.errors import ConfigError
@@ -56,6 +56,15 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         """Fill in the preset of the policy and check what can be checked without a model."""
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                given = getattr(self, name)
+                raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {given!r}")
+        for name in ("max_model_len", "kv_memory_bytes", "max_num_active_seqs"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(
+                    f"{name} must be at least 1, or None for the default; got {value}"
+                )
         sglang = self.policy == "sglang"
         if self.cache == "auto":
             object.__setattr__(self, "cache", "radix" if sglang else "hash")
@@ -75,7 +84,7 @@ class EngineConfig:
             raise ConfigError(f"watermark is a share of the pool in [0, 1), got {self.watermark}")
         if self.num_blocks is not None and self.num_blocks < 2:
             raise ConfigError("num_blocks must be at least 2: block 0 is never given out")
-        if self.policy == "vllm" and self.max_num_batched_tokens < self.max_num_seqs:
+        if self.policy != "sglang" and self.max_num_batched_tokens < self.max_num_seqs:
             raise ConfigError(
                 f"max_num_batched_tokens ({self.max_num_batched_tokens}) must be at least max_num_seqs "
                 f"({self.max_num_seqs}): each running sequence needs one token of the budget"
@@ -112,5 +121,16 @@ class EngineConfig:
         return replace(self, num_blocks=num_blocks, max_model_len=max_model_len)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for the trace."""
-        return asdict(self)
+        """Plain values, for the trace; what the policy does not read is left out."""
+        values = asdict(self)
+        if self.policy != "sglang":
+            del values["sglang"]
+        return values
+
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    name: get_args(hint)
+    for name, hint in get_type_hints(EngineConfig).items()
+    if get_origin(hint) is Literal
+}
+"""The fields that take one of a few words."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from engine.batch import Batch, StepOutput
+from engine.control import Control
 from engine.messages import CoreOutput, End, Stats
 from engine.recording import StepTimes, record_prompt_units, record_step
 from engine.request import Request
@@ -63,11 +64,14 @@ class EngineCore:
         """Unfinished sequences by request id."""
         self._in_flight: deque[tuple[Batch, StepTimes]] = deque()
         self._aborted: list[CoreOutput] = []
+        self._control: Control | None = None
         self._num_prefill_tokens = self._num_tokens = self._num_preemptions = 0
 
     @property
     def has_work(self) -> bool:
         """True while a step would bring something."""
+        if self._control is not None and self._control.is_stopped:
+            return bool(self._in_flight or self._aborted)
         return bool(self.scheduler.num_unfinished or self._in_flight or self._aborted)
 
     @property
@@ -100,6 +104,13 @@ class EngineCore:
             end = _make_end(Finish(seq, code, a0), now, step - 1)
             self._aborted.append(CoreOutput(request_id, step, now, (), end=end))
 
+    @property
+    def control(self) -> Control:
+        """Pauses, breakpoints and knobs; the first look at it puts it between scheduler and executor."""
+        if self._control is None:
+            self._control = Control(self.scheduler, self.recorder)
+        return self._control
+
     def reset_cache(self) -> int | None:
         """Forget every cached prefix; returns how many blocks held one. None: refused, requests are open."""
         if self.sequences or self._in_flight:
@@ -112,7 +123,7 @@ class EngineCore:
             ended, self._aborted = self._aborted, []
             return ended
         while len(self._in_flight) < self.executor.depth:
-            batch = self.scheduler.schedule()
+            batch = self._next_batch()
             if batch is None:
                 break
             times = StepTimes(scheduled_ns=self.clock(), in_flight=len(self._in_flight))
@@ -137,6 +148,9 @@ class EngineCore:
             self.abort(request_id, Code.ABORT_SHUTDOWN)
         self.recorder.flush()
         self.executor.close()
+
+    def _next_batch(self) -> Batch | None:
+        return self.scheduler.schedule() if self._control is None else self._control.next_batch()
 
     def _count(self, batch: Batch) -> None:
         prefills = (row.num_scheduled_tokens for row in batch.rows if row.is_prefill)

@@ -20,10 +20,11 @@ from pathlib import Path
 from engine.batch import TokenLogprobs
 from engine.errors import CapacityError, ConfigError
 from engine.generation import Arrival, Choice, Delta, Generation
-from engine.messages import Abort, CoreOutput
+from engine.messages import Abort, CoreOutput, Piece
 from engine.outputs import Logprob, PositionLogprobs
 from engine.request import Request, SamplingParams
 from engine.telemetry import Telemetry
+from engine.text.answer_text import AnswerText
 from engine.text.tokenizer import Tokenizer
 from tracing.record import Code
 
@@ -37,14 +38,32 @@ def served_name(model: str) -> str:
 class Frontend:
     """Unfinished generations of one user-facing process."""
 
-    def __init__(self, tokenizer: Tokenizer, max_model_len: int, telemetry: Telemetry) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        max_model_len: int,
+        telemetry: Telemetry,
+        *,
+        detokenises: bool = True,
+    ) -> None:
+        """`detokenises`: tokens become text here; else outputs come with their pieces (`process_pieces`)."""
         self.tokenizer = tokenizer
         self.max_model_len = max_model_len
         self.telemetry = telemetry
         self.clock = telemetry.clock
+        self.engine_id: int | None = None
+        """The life of the core that new requests go to; None: not recorded."""
+        self._detokenises = detokenises
         self._open: dict[int, tuple[Generation, Choice]] = {}
         """Choices that have not ended, by request id."""
+        self._texts: dict[int, AnswerText] = {}
+        """Their texts in the making, where that is done here."""
         self._ids = count(1)
+
+    @property
+    def num_open(self) -> int:
+        """Choices that have not ended."""
+        return len(self._open)
 
     # -- in ----------------------------------------------------------------------------------------
 
@@ -63,7 +82,9 @@ class Frontend:
         try:
             if not token_ids:
                 raise ConfigError("the prompt is empty: give at least one token")
-            self.tokenizer.check_ids([*token_ids, *params.stop_token_ids])
+            self.tokenizer.check_ids(
+                [*token_ids, *params.stop_token_ids, *(params.logit_bias or ())]
+            )
             if params.seed is not None and not 0 <= params.seed < 2**63 - params.n:
                 raise ConfigError(f"seed must be from 0 up to 2**63 - n, got {params.seed}")
         except ConfigError:
@@ -113,8 +134,11 @@ class Frontend:
                 priority=priority,
                 cache_salt=cache_salt,
             )
-            choices.append(Choice(i, request, self.tokenizer))
-        generation = Generation(arrival, prompt, params, choices)
+            choices.append(Choice(i, request))
+            if self._detokenises:
+                text = AnswerText(self.tokenizer, token_ids, own_params)
+                self._texts[request.request_id] = text
+        generation = Generation(arrival, prompt, params, choices, self.engine_id)
         self._open |= {c.request.request_id: (generation, c) for c in choices}
         self.telemetry.begin(generation)
         return generation
@@ -123,27 +147,45 @@ class Frontend:
 
     def process(self, outputs: Iterable[CoreOutput]) -> tuple[list[Delta], list[Abort]]:
         """Turn the core's outputs into deltas; the aborts are for the core, where a stop string was found."""
+        pieces = []
+        for output in outputs:
+            text = self._texts.get(output.request_id)
+            if text is not None:  # else given up here before the core heard of it
+                code = None if output.end is None else output.end.code
+                pieces.append((output, text.feed(output.token_ids, code)))
+        return self.process_pieces(pieces, None)
+
+    def process_pieces(
+        self, pieces: Iterable[tuple[CoreOutput, Piece]], sent_ns: int | None
+    ) -> tuple[list[Delta], list[Abort]]:
+        """The same for outputs that come with their text; `sent_ns`: when their detokeniser sent them."""
         received_ns = self.clock()
         deltas, aborts = [], []
-        for output in outputs:
+        for output, piece in pieces:
             found = self._open.get(output.request_id)
             if found is None:
-                continue  # given up here before the core heard of it
+                continue
             generation, choice = found
             if choice.stopped and output.end is None:
                 continue  # computed before the core heard of the stop string
-            deltas.append(self._advance(generation, choice, output, received_ns))
-            if choice.stopped and output.end is None:
+            choice.detokenised_ns = sent_ns
+            deltas.append(self._advance(generation, choice, output, piece, received_ns))
+            if choice.stop_index is not None and output.end is None:
                 abort = Abort(output.request_id, Code.END_STOP_STRING, choice.stop_index)
                 aborts.append(abort)
         return deltas, aborts
 
-    def abort(self, code: Code, generation: Generation | None = None) -> list[Abort]:
-        """Messages that end what is unfinished of a generation (None: of all); the core answers with ends."""
+    def abort(
+        self, code: Code, generation: Generation | None = None, a0: int | None = None
+    ) -> list[Abort]:
+        """Messages that end what is unfinished of a generation (None: of all); the core answers with ends.
+
+        `a0`: the code's argument; None: the number of tokens so far.
+        """
         everyone = (choice for _, choice in self._open.values())
         choices = everyone if generation is None else generation.choices
         return [
-            Abort(choice.request.request_id, code, len(choice.token_ids))
+            Abort(choice.request.request_id, code, len(choice.token_ids) if a0 is None else a0)
             for choice in choices
             if choice.code is None
         ]
@@ -154,10 +196,12 @@ class Frontend:
         deltas = []
         for request_id, (owner, choice) in list(self._open.items()):
             if generation is None or owner is generation:
-                a0 = 0 if code is Code.LOST_ENGINE else len(choice.token_ids)
-                choice.finish(code, a0, None, now)
-                deltas.append(Delta(owner, choice, "", (), (), choice.finish_reason))
-                del self._open[request_id]
+                lost = code is Code.LOST_ENGINE
+                choice.finish(
+                    code, owner.engine_id or 0 if lost else len(choice.token_ids), None, now
+                )
+                deltas.append(Delta(owner, choice, "", (), (), None, choice.finish_reason))
+                self._forget(request_id)
         return deltas
 
     def deliver(self, generation: Generation, choice: Choice, http_status: int | None) -> None:
@@ -174,23 +218,29 @@ class Frontend:
         """Unique in the run: the front end's process number, then its own counter."""
         return (self.telemetry.recorder.proc_id << 32) + next(self._ids)
 
+    def _forget(self, request_id: int) -> None:
+        del self._open[request_id]
+        self._texts.pop(request_id, None)
+
     def _advance(
-        self, generation: Generation, choice: Choice, output: CoreOutput, received_ns: int
+        self,
+        generation: Generation,
+        choice: Choice,
+        output: CoreOutput,
+        piece: Piece,
+        received_ns: int,
     ) -> Delta:
         """Take one output of the core into its choice."""
-        text, num_taken = choice.add_tokens(output.token_ids, output.end)
-        logprobs = tuple(self._describe(entry) for entry in output.logprobs[:num_taken])
+        gap_ns = choice.take(piece, output.token_ids, output.ts_ns)
+        logprobs = tuple(self._describe(entry) for entry in output.logprobs[: piece.num_taken])
         choice.logprobs += logprobs
-        if num_taken:
-            if choice.first_token_ns is None:
-                choice.first_token_ns = output.ts_ns
-            choice.last_token_ns = output.ts_ns
         if output.end is not None:
             end = output.end
             choice.finish(Code(end.code), end.a0, end, received_ns)
-            del self._open[output.request_id]
-        token_ids = output.token_ids[:num_taken]
-        return Delta(generation, choice, text, token_ids, logprobs, choice.finish_reason)
+            self._forget(output.request_id)
+        token_ids = output.token_ids[: piece.num_taken]
+        reason = choice.finish_reason
+        return Delta(generation, choice, piece.text, token_ids, logprobs, gap_ns, reason)
 
     def _describe(self, entry: TokenLogprobs) -> PositionLogprobs:
         return PositionLogprobs(

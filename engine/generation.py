@@ -8,26 +8,20 @@ its own. The first choice stands for the prompt; the others name it as their par
       └─ Choice 1   request 8, parent 7
 
 Invariant: a choice ends exactly once, by the core's `End` (or because the core was lost). A stop string is
-found here, so the core is asked to end the request; until its answer is in, further tokens are dropped.
+found outside the core, so the core is asked to end the request; until it answers, further tokens are dropped.
 
 Source: vLLM 0.33 `vllm/v1/engine/parallel_sampling.py` (ParentRequest), `output_processor.py` (RequestState).
 """
 
-import time
 from dataclasses import dataclass
 
 from opentelemetry.trace import INVALID_SPAN, Span
 
-from engine.messages import End
+from engine.fates import FATES
+from engine.messages import End, Piece
 from engine.outputs import CompletionOutput, FinishReason, PositionLogprobs, RequestOutput
 from engine.request import Request, SamplingParams
-from engine.text.detokenizer import Detokenizer
-from engine.text.stop_strings import StopStrings
-from engine.text.tokenizer import Tokenizer
 from tracing.record import Code
-
-STOPPED = {Code.END_EOS, Code.END_STOP_TOKEN, Code.END_STOP_STRING}
-AT_LENGTH = {Code.END_LENGTH, Code.END_MODEL_LEN}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,12 +44,13 @@ class Arrival:
 class Choice:
     """One request as the user sees it: text, tokens and end."""
 
-    def __init__(self, index: int, request: Request, tokenizer: Tokenizer) -> None:
-        params = request.params
+    def __init__(self, index: int, request: Request) -> None:
         self.index = index
         self.request = request
         self.token_ids: list[int] = []
         self.logprobs: list[PositionLogprobs] = []
+        self.stop_index: int | None = None
+        """Which stop string was found: whatever the core still sends is not part of the answer."""
         self.end: End | None = None
         """The core's word; None: still running, or the core was lost."""
         self.code: Code | None = None
@@ -64,6 +59,8 @@ class Choice:
         """The code's argument."""
         self.first_token_ns: int | None = None
         self.last_token_ns: int | None = None
+        self.detokenised_ns: int | None = None
+        """When a detokeniser of its own process sent the last piece on; None: there is none."""
         self.received_ns = 0
         """When the front end had the end in hand."""
         self.first_byte_ns: int | None = None
@@ -72,12 +69,6 @@ class Choice:
         """The end has reached the user, or the user has gone."""
         self.detokenise_ns = 0
         self._texts: list[str] = []
-        self._detokenizer = Detokenizer(
-            tokenizer,
-            request.prompt_token_ids,
-            skip_special_tokens=params.skip_special_tokens,
-        )
-        self._stops = StopStrings(params.stop, include_in_output=params.include_stop_str_in_output)
 
     @property
     def text(self) -> str:
@@ -86,23 +77,13 @@ class Choice:
 
     @property
     def stopped(self) -> bool:
-        """A stop string was found: whatever the core still sends is not part of the answer."""
-        return self._stops.found is not None
-
-    @property
-    def stop_index(self) -> int:
-        """Which stop string was found."""
-        assert self._stops.found is not None
-        return self._stops.found
+        """A stop string was found."""
+        return self.stop_index is not None
 
     @property
     def finish_reason(self) -> FinishReason | None:
         """OpenAI's word for the end; None while it runs."""
-        if self.code is None:
-            return None
-        if self.code in STOPPED:
-            return "stop"
-        return "length" if self.code in AT_LENGTH else "abort"
+        return None if self.code is None else FATES[self.code].finish_reason
 
     @property
     def stop_reason(self) -> str | int | None:
@@ -111,37 +92,25 @@ class Choice:
             return self.request.params.stop[self.a0]
         return self.a0 if self.code is Code.END_STOP_TOKEN else None
 
-    def add_tokens(self, token_ids: tuple[int, ...], end: End | None) -> tuple[str, int]:
-        """Take sampled tokens: returns the new text and how many of the tokens belong to the answer.
-
-        The token that ended the sequence counts but is not shown, unless stop strings are shown too.
-        """
-        started = time.perf_counter_ns()
-        params = self.request.params
-        hidden = (
-            end is not None
-            and end.code in (Code.END_EOS, Code.END_STOP_TOKEN)
-            and not params.include_stop_str_in_output
-        )
-        text, num_taken = "", 0
-        for i, token_id in enumerate(token_ids):
-            if self.stopped:
-                break
-            self.token_ids.append(token_id)
-            num_taken += 1
-            if not (hidden and i == len(token_ids) - 1):
-                text += self._show(self._detokenizer.feed(token_id))
-        if end is not None and not self.stopped:
-            text += self._show(self._detokenizer.flush()) + self._stops.flush()
-        self._texts.append(text)
-        self.detokenise_ns += time.perf_counter_ns() - started
-        return text, num_taken
+    def take(self, piece: Piece, token_ids: tuple[int, ...], ts_ns: int) -> int | None:
+        """Take what the core sampled at `ts_ns`; returns the time since the token before, if any."""
+        self._texts.append(piece.text)
+        self.detokenise_ns += piece.detokenise_ns
+        self.stop_index = piece.stop_index
+        self.token_ids += token_ids[: piece.num_taken]
+        if not piece.num_taken:
+            return None
+        before, self.last_token_ns = self.last_token_ns, ts_ns
+        if before is None:
+            self.first_token_ns = ts_ns
+            return None
+        return ts_ns - before
 
     def finish(self, code: Code, a0: int, end: End | None, received_ns: int) -> None:
         """Note the end. A stop string wins over what the core found in the same step."""
         assert self.code is None, f"request {self.request.request_id} ended twice"
         self.end, self.received_ns = end, received_ns
-        if self.stopped:
+        if self.stop_index is not None:
             code, a0 = Code.END_STOP_STRING, self.stop_index
         self.code, self.a0 = code, a0
 
@@ -157,12 +126,6 @@ class Choice:
             stop_reason=self.stop_reason,
         )
 
-    def _show(self, text: str) -> str:
-        """Text on its way out; stop strings count only after min_tokens."""
-        if len(self.token_ids) <= self.request.params.min_tokens:
-            return text
-        return self._stops.feed(text)
-
 
 @dataclass(slots=True, eq=False)
 class Generation:
@@ -173,6 +136,8 @@ class Generation:
     params: SamplingParams
     """As asked, n included."""
     choices: list[Choice]
+    engine_id: int | None = None
+    """The life of the core that serves it; None: not recorded."""
     span: Span = INVALID_SPAN
     """The GenAI span, open until the last choice is delivered."""
 
@@ -220,5 +185,7 @@ class Delta:
     """New text; may be empty while a character or a possible stop string is incomplete."""
     token_ids: tuple[int, ...]
     logprobs: tuple[PositionLogprobs, ...]
+    gap_ns: int | None
+    """Since the choice's token before; None: there was none, or there is no token here."""
     finish_reason: FinishReason | None
     """Set in the last delta of a choice."""

@@ -57,6 +57,11 @@ class LLM:
         self, model: str = "smollm2-135m", *, trace: Trace | None = None, **config: Any
     ) -> None:
         recorder = NO_RECORDER if trace is None else trace.recorder("core")
+        if recorder.is_described:
+            raise ConfigError(
+                "this recording has an engine already, and two would share its numbers: give each LLM a "
+                "recording of its own (tracing.start)"
+            )
         self.core, self.ready = build_core(EngineConfig(model=model, **config), recorder)
         tokenizer = Tokenizer.load(Path(self.ready.model_dir))
         telemetry = Telemetry(trace, served_name(model))
@@ -180,6 +185,8 @@ class LLM:
                     deltas = self.step()
                     bar.show(deltas, len(generations) - len(unfinished))
                     unfinished -= {d.generation for d in deltas if d.generation.finished}
+            if not self.has_work:
+                self.core.step()  # an idle turn: sglang's ratio starts afresh
         except BaseException:  # also Ctrl-C: nothing may be left running behind the user's back
             for generation in generations:
                 self.abort(generation)

@@ -4,7 +4,9 @@ Place in the step: the front end makes a `Request`, the core wraps it in a `Sequ
 Source: names and defaults of vLLM 0.33 `vllm/sampling_params.py` and `vllm/v1/request.py`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 from engine.errors import ConfigError
 
@@ -29,6 +31,8 @@ class SamplingParams:
     frequency_penalty: float = 0.0
     repetition_penalty: float = 1.0
     """Divides positive and multiplies negative logits of tokens seen in prompt or output."""
+    logit_bias: Mapping[int, float] | None = None
+    """Added to the logits of these tokens; 100 all but forces one, -100 all but forbids it."""
     seed: int | None = None
     max_tokens: int | None = 16
     """None: up to the model length."""
@@ -43,14 +47,38 @@ class SamplingParams:
     include_stop_str_in_output: bool = False
 
     def __post_init__(self) -> None:
-        """Check ranges once, where the values enter."""
+        """Normalise and check once, where the values enter."""
+        given: object = self.stop  # people do write stop="."
+        stop = (given,) if isinstance(given, str) else tuple(self.stop)
+        object.__setattr__(self, "stop", stop)
+        object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
+        for name in ("n", "top_k", "seed", "max_tokens", "min_tokens", "logprobs"):
+            value = getattr(self, name)
+            if not (value is None or isinstance(value, int)):
+                raise ConfigError(f"{name} must be a whole number, got {value!r}")
+        for name in ("temperature", "top_p", "min_p", "repetition_penalty"):
+            if not isinstance(getattr(self, name), int | float):
+                raise ConfigError(f"{name} must be a number, got {getattr(self, name)!r}")
         checks = [
             (self.n >= 1, f"n must be at least 1, got {self.n}"),
-            (self.temperature >= 0, f"temperature must be >= 0, got {self.temperature}"),
+            (
+                self.temperature >= 0 and isfinite(self.temperature),
+                f"temperature must be >= 0 and finite, got {self.temperature}",
+            ),
             (0 < self.top_p <= 1, f"top_p must be in (0, 1], got {self.top_p}"),
-            (self.top_k >= 0, f"top_k must be >= 0 (0 keeps all tokens), got {self.top_k}"),
+            (
+                0 <= self.top_k < 2**31,
+                f"top_k must be >= 0 (0 keeps all tokens), got {self.top_k}",
+            ),
             (0 <= self.min_p <= 1, f"min_p must be in [0, 1], got {self.min_p}"),
-            (self.repetition_penalty > 0, "repetition_penalty must be > 0"),
+            (-2 <= self.presence_penalty <= 2, "presence_penalty must be in [-2, 2]"),
+            (-2 <= self.frequency_penalty <= 2, "frequency_penalty must be in [-2, 2]"),
+            # Beyond these a logit would leave the range of its type.
+            (0.01 <= self.repetition_penalty <= 100, "repetition_penalty must be in [0.01, 100]"),
+            (
+                all(-100 <= bias <= 100 for bias in (self.logit_bias or {}).values()),
+                "logit_bias must be in [-100, 100]",
+            ),
             (self.max_tokens is None or self.max_tokens >= 1, "max_tokens must be at least 1"),
             (self.min_tokens >= 0, "min_tokens must be >= 0"),
             (self.logprobs is None or 0 <= self.logprobs <= 20, "logprobs must be in 0..20"),
@@ -76,7 +104,7 @@ class Request:
     """When the front end handed it over: the phase `to_core` starts here, `queue` when the core has it."""
     eos_token_id: int | None = None
     priority: int = 0
-    """Lower is more urgent; used when scheduling_policy is `priority`. sglang: higher, unless told otherwise."""
+    """Lower is more urgent, under scheduling_policy `priority`; for sglang higher, unless told otherwise."""
     cache_salt: str | None = None
     """Prefix blocks are shared only between requests of the same salt."""
     extra_key: str | None = None

@@ -5,6 +5,8 @@ Pure functions from a generation to what `telemetry.py` writes. Phases tile [arr
     receive | tokenise | to_core | queue | prefill | decode | (preempted | prefill ...)* | to_api | deliver
     front end ........ | the core's own account, in `End` .............................. | front end
 
+A detokeniser in a process of its own adds the phase `detokenise` before `to_api`: the hop through it.
+
 Source: OpenTelemetry GenAI semantic conventions (development); fields of `tracing.record.FIELDS`.
 """
 
@@ -58,7 +60,11 @@ def _core_marks(choice: Choice) -> Iterator[tuple[int, int, int, int]]:
         else:
             last_step = starts[i + 1] - 1 if i + 1 < len(starts) else end.last_step
             yield phase, start_ns, first_step, max(first_step, last_step)
-    yield Phase.TO_API, end.end_ns, NULL, NULL
+    if choice.detokenised_ns is not None:
+        yield Phase.DETOKENISE, end.end_ns, NULL, NULL
+        yield Phase.TO_API, choice.detokenised_ns, NULL, NULL
+    else:
+        yield Phase.TO_API, end.end_ns, NULL, NULL
 
 
 def request_attributes(generation: Generation) -> dict[str, AttributeValue]:

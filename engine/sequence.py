@@ -95,8 +95,8 @@ class Sequence:
 
     @property
     def is_prefilling(self) -> bool:
-        """More than its newest token is still to be computed."""
-        return self.num_computed_tokens < self.num_tokens - 1 or self.num_output_tokens == 0
+        """It has sampled nothing since it was admitted: it computes prompt, or output that was lost."""
+        return self.phases[-1][0] == Phase.PREFILL
 
     def enter(self, phase: Phase, start_ns: int, step: int = -1) -> None:
         """Begin a phase of life, ending the one before."""

@@ -15,8 +15,9 @@ Source: OpenTelemetry GenAI semantic conventions (development), W3C Trace Contex
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import (
     Span,
     SpanKind,
@@ -28,7 +29,10 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
+from engine.fates import FATES
 from engine.generation import Arrival, Choice, Generation
+from engine.messages import StartPhase
+from engine.otel_metrics import GenAiMetrics
 from engine.request_facts import (
     PhaseTimes,
     or_null,
@@ -47,7 +51,9 @@ class Telemetry:
     OpenTelemetry's global provider does nothing until an application sets it up.
     """
 
-    def __init__(self, trace: Trace | None, model_name: str) -> None:
+    def __init__(
+        self, trace: Trace | None, model_name: str, meter_provider: MeterProvider | None = None
+    ) -> None:
         provider = get_tracer_provider() if trace is None else trace.tracer_provider
         self.tracer = provider.get_tracer("cutaway")
         self.recorder = NO_RECORDER if trace is None else trace.recorder("api")
@@ -55,15 +61,20 @@ class Telemetry:
         own_offset_ns = time.time_ns() - self.clock()
         self._epoch_offset_ns = own_offset_ns if trace is None else trace.epoch_offset_ns
         self._model_name = model_name
+        self._metrics = GenAiMetrics(model_name, meter_provider)
 
     # -- the HTTP request ------------------------------------------------------------------------
 
     def begin_call(
-        self, route: str, headers: Mapping[str, str], address: tuple[str, int] | None
+        self,
+        method: str,
+        route: str,
+        headers: Mapping[str, str],
+        address: tuple[str, int] | None,
     ) -> Span:
         """The SERVER span of an HTTP request; its parent is the caller's span, if the headers name one."""
         attributes: dict[str, AttributeValue] = {
-            "http.request.method": "POST",
+            "http.request.method": method,
             "http.route": route,
             "url.path": route,
             "url.scheme": "http",
@@ -71,12 +82,16 @@ class Telemetry:
         if address is not None:
             attributes |= {"server.address": address[0], "server.port": address[1]}
         return self.tracer.start_span(
-            f"POST {route}",
+            f"{method} {route}",
             context=TraceContextTextMapPropagator().extract(headers),
             kind=SpanKind.SERVER,
             attributes=attributes,
             start_time=self._epoch(self.clock()),
         )
+
+    def note_disconnect(self, span: Span) -> None:
+        """The client of an HTTP request has hung up: from here on its requests are being ended."""
+        span.add_event("client disconnected", timestamp=self._epoch(self.clock()))
 
     def end_call(self, span: Span, http_status: int, error_type: str | None = None) -> None:
         """The answer was sent, or given up."""
@@ -121,11 +136,13 @@ class Telemetry:
         """A choice was delivered: write down its end and its phases."""
         assert choice.code is not None
         now, end = self.clock(), choice.end
+        error = None if FATES[choice.code].error is None else choice.code.name.lower()
+        self._metrics.observe(generation, choice, now, error)
         phases = list(tile_phases(generation.arrival, choice, now))
         for phase in phases:
             self.recorder.phase(choice.request.request_id, *phase)
         if generation.span.is_recording():
-            self._make_phase_spans(generation.span, choice.request.request_id, phases)
+            self._make_phase_spans(generation, choice.request.request_id, phases)
         self.recorder.request_end(
             (
                 *(choice.request.request_id, now, choice.code),
@@ -145,10 +162,7 @@ class Telemetry:
         span = generation.span
         if span.is_recording():
             span.set_attributes(response_attributes(generation, self._model_name))
-            codes = [choice.code for choice in generation.choices if choice.code is not None]
-            if Code.LOST_ENGINE in codes:
-                span.set_attribute("error.type", "lost_engine")
-                span.set_status(Status(StatusCode.ERROR, "the engine core died"))
+            self._set_status(span, [choice.code for choice in generation.choices])
         span.end(end_time=self._epoch(self.clock()))
         self.recorder.flush()
 
@@ -158,9 +172,8 @@ class Telemetry:
         """A request was refused before it became a generation."""
         now = self.clock()
         span = self._start_span(arrival, request_id)
-        name = code.name.lower()
-        span.set_attributes({"error.type": name, "cutaway.end_reason": name})
-        span.set_status(Status(StatusCode.ERROR))
+        span.set_attribute("cutaway.end_reason", code.name.lower())
+        self._set_status(span, [code])
         num_prompt_tokens = a0 if code is Code.REJECT_TOO_LONG else NULL
         self.recorder.request(
             (
@@ -179,7 +192,42 @@ class Telemetry:
         span.end(end_time=self._epoch(now))
         self.recorder.flush()
 
+    # -- the engine --------------------------------------------------------------------------------
+
+    def started(
+        self, what: str, phases: Sequence[StartPhase], engine_id: int | None = None
+    ) -> None:
+        """Something is ready: a span for its start, and under it one for each part."""
+        attributes: dict[str, AttributeValue] = {}
+        if engine_id is not None:
+            attributes["cutaway.engine"] = engine_id
+        first, last = min(p.start_ns for p in phases), max(p.end_ns for p in phases)
+        root = self.tracer.start_span(
+            f"start {what}", attributes=attributes, start_time=self._epoch(first)
+        )
+        context = set_span_in_context(root)
+        for phase in phases:
+            self.tracer.start_span(
+                phase.name,
+                context=context,
+                attributes=attributes,
+                start_time=self._epoch(phase.start_ns),
+            ).end(end_time=self._epoch(phase.end_ns))
+        root.end(end_time=self._epoch(last))
+        self.recorder.flush()
+
     # -- inside ------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _set_status(span: Span, codes: Sequence[Code | None]) -> None:
+        """A span's status is its worst end's."""
+        for code in codes:
+            error = None if code is None else FATES[code].error
+            if code is not None and error is not None:
+                span.set_attribute("error.type", code.name.lower())
+                span.set_status(Status(StatusCode.ERROR, error))
+                return
+        span.set_status(Status(StatusCode.OK))
 
     def _epoch(self, clock_ns: int) -> int:
         return clock_ns + self._epoch_offset_ns
@@ -202,11 +250,15 @@ class Telemetry:
             start_time=self._epoch(arrival.arrival_ns),
         )
 
-    def _make_phase_spans(self, parent: Span, request_id: int, phases: list[PhaseTimes]) -> None:
-        context = set_span_in_context(parent)
+    def _make_phase_spans(
+        self, generation: Generation, request_id: int, phases: list[PhaseTimes]
+    ) -> None:
+        context, engine_id = set_span_in_context(generation.span), generation.engine_id
         for phase, start_ns, end_ns, first_step, last_step in phases:
             attributes: dict[str, AttributeValue] = {"cutaway.request": request_id}
             if first_step != NULL:
+                if engine_id is not None:
+                    attributes["cutaway.engine"] = engine_id
                 attributes |= {"cutaway.first_step": first_step, "cutaway.last_step": last_step}
             self.tracer.start_span(
                 Phase(phase).name.lower(),

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracing.errors import TraceError
-from tracing.recording import Recording, RunHandle, attach, start
+from tracing.recording import Participant, Recording, RunHandle, attach, start
 from tracing.runs import RunInfo, list_runs
 
 if TYPE_CHECKING:
     from tracing.reader import Run
 
 __all__ = [
+    "Participant",
     "Recording",
     "RunHandle",
     "RunInfo",

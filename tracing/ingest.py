@@ -20,6 +20,7 @@ from tracing.rows import Row, Rows
 from tracing.runs import RunInfo
 from tracing.spool import Block, Damage, SegmentReader, find_procs, segment_path
 from tracing.store import Position, Store
+from tracing.stream import Stream
 
 MAX_BATCH_ROWS = 20_000
 _NOTHING = Position(0, 0, False)
@@ -52,8 +53,12 @@ class _Series:
 class Ingest:
     """Reads all spools of a run into its store. Not thread-safe: one caller at a time."""
 
-    def __init__(self, run_dir: Path, info: RunInfo, store: Store) -> None:
+    def __init__(
+        self, run_dir: Path, info: RunInfo, store: Store, stream: Stream | None = None
+    ) -> None:
+        """`stream` gets every row that the tables get, before they do."""
         self._run_dir, self._info, self._store = run_dir, info, store
+        self._stream = stream
         self._series: dict[int, _Series] = {}
         self._committed = store.positions()
         self.is_sealed = any(position.sealed for position in self._committed.values())
@@ -96,7 +101,7 @@ class Ingest:
         for series in self._series.values():
             self._count_torn(series)
             series.fold.end()
-            self._rows.extend(series.fold.take())
+            self._keep(series.fold.take())
         end_ns = max((s.fold.last_ns for s in self._series.values()), default=0)
         end_ns = max(end_ns, self._info.created_ns)
         clean = all(series.fold.is_closed for series in self._series.values())
@@ -160,7 +165,7 @@ class Ingest:
         damaged_at, series.damaged_at = series.damaged_at, None
         if block.end <= self._committed.get(series.key, _NOTHING).offset:
             return
-        self._rows.extend(rows)
+        self._keep(rows)
         if damaged_at is not None:
             self._note(series, Code.SPOOL_CORRUPT, series.segment, damaged_at, lost)
         elif lost:
@@ -179,7 +184,13 @@ class Ingest:
         """An event that nobody wrote: the recorder saw it."""
         at = max(series.fold.last_ns, self._info.created_ns)
         four = args + (None,) * (4 - len(args))
-        self._rows.add("event", (None, series.proc_id, None, at, code, None, None, *four))
+        self._keep(Rows({"event": [(None, series.proc_id, None, at, code, None, None, *four)]}))
+
+    def _keep(self, rows: Rows) -> None:
+        """Rows for the tables, and for those who watch."""
+        self._rows.extend(rows)
+        if self._stream is not None:
+            self._stream.add(rows)
 
     def _run_columns(self) -> tuple[object, ...]:
         """The columns of table run that run.json knows: id, format, clock, begin, tokens recorded."""

@@ -12,12 +12,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
 
 from tracing.errors import TraceError
+from tracing.follow import StreamEvent, follow
 from tracing.result import Result
 from tracing.runs import RECORDER_FILE, RunInfo, find_run, lock_run, recorder_url
 
@@ -55,6 +57,10 @@ class LiveRun:
     def sql(self, text: str, *, limit: int = 100_000) -> Result:
         """One SELECT, EXPLAIN or DESCRIBE. Raises TraceError."""
         return Result.from_json(self._post("/query", {"sql": text, "limit": limit}))
+
+    def follow(self, after: str | None = None) -> AsyncGenerator[StreamEvent]:
+        """The live stream from here on, or behind a cursor, until the run ends (`tracing.follow`)."""
+        return follow(lambda: self.url, after)
 
     def sync(self) -> None:
         """Returns when everything in the spools right now can be asked for."""

@@ -2,10 +2,10 @@
 
     python -m tracing.recorder RUN_DIR [--parent PID] [--locked]
 
-It follows the run's spools (each 50 ms), commits (each 250 ms), and serves HTTP on a free port, which
-`recorder.json` in the run folder tells. It ends when told to (POST /finish, SIGTERM), or by itself when every
-writer has gone and so has the process that started it. SIGINT is ignored: Ctrl-C reaches the whole group of
-processes, and what is recorded of the last second is the parent's to decide.
+It follows the run's spools (each 50 ms; 33 ms while somebody watches), commits (each 250 ms), and serves HTTP
+on a free port, which `recorder.json` in the run folder tells. It ends when told to (POST /finish, SIGTERM),
+or by itself when every writer has gone and so has the process that started it. SIGINT is ignored: Ctrl-C
+reaches the whole group of processes, and what is recorded of the last second is the parent's to decide.
 
 Invariant: run.json says `sealed` only after the tables are complete and closed.
 Place in the step: none; it is the engine's audience, and at a lower priority than it.
@@ -19,14 +19,17 @@ import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
 from tracing.errors import TraceError
 from tracing.ingest import Ingest
+from tracing.keyframe import describe, keyframe_at
 from tracing.runs import RECORDER_FILE, RunInfo, lock_run, write_atomically
 from tracing.serve import Service, make_app
 from tracing.store import Store
+from tracing.stream import FRAME_SECONDS, Stream
 
 POLL_SECONDS = 0.05
 COMMIT_SECONDS = 0.25
@@ -37,8 +40,10 @@ GRACE_SECONDS = 5.0
 class _Recorder:
     """The loop, and the lock between it and HTTP's threads."""
 
-    def __init__(self, ingest: Ingest, parent_pid: int | None) -> None:
-        self._ingest = ingest
+    def __init__(
+        self, ingest: Ingest, store: Store, stream: Stream, parent_pid: int | None
+    ) -> None:
+        self._ingest, self._store, self._stream = ingest, store, stream
         self._parent_pid = parent_pid
         self._lock = threading.Lock()
         self._told_to_finish = threading.Event()
@@ -47,6 +52,14 @@ class _Recorder:
         """Read and commit what is in the spools now."""
         with self._lock:
             self._ingest.catch_up()
+            self._stream.publish()
+
+    def keyframe(self) -> tuple[int, dict[str, Any]]:
+        """The newest frame's number, and the state after exactly its rows and those before."""
+        with self._lock:
+            self._ingest.catch_up()
+            number = self._stream.publish()
+            return number, describe(self._store) | {"state": keyframe_at(self._store)}
 
     def ask_to_finish(self) -> None:
         """Let the loop end soon."""
@@ -55,9 +68,12 @@ class _Recorder:
     def follow(self) -> None:
         """Read and commit until told to finish, or until nobody is left who could write or ask."""
         next_commit = 0.0
-        while not self._told_to_finish.wait(POLL_SECONDS):
+        while not self._told_to_finish.wait(
+            FRAME_SECONDS if self._stream.is_watched else POLL_SECONDS
+        ):
             with self._lock:
                 found = self._ingest.poll()
+                self._stream.publish()
                 if time.monotonic() >= next_commit:
                     self._ingest.commit()
                     next_commit = time.monotonic() + COMMIT_SECONDS
@@ -71,6 +87,7 @@ class _Recorder:
         """Complete the tables."""
         with self._lock:
             self._ingest.finish()
+        self._stream.end()
 
     def _writers_live(self) -> bool:
         with self._lock:
@@ -87,10 +104,13 @@ def run(run_dir: Path, parent_pid: int | None) -> None:
     if info.state == "sealed":
         return
     store = Store.writable(run_dir)
-    recorder = _Recorder(Ingest(run_dir, info, store), parent_pid)
+    stream = Stream()
+    recorder = _Recorder(Ingest(run_dir, info, store, stream), store, stream, parent_pid)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: recorder.ask_to_finish())
-    service = Service(store, asdict(info), recorder.sync, recorder.ask_to_finish)
+    service = Service(
+        *(store, asdict(info), stream, recorder.keyframe, recorder.sync, recorder.ask_to_finish)
+    )
     server, thread, url = _serve(service)
     write_atomically(run_dir / RECORDER_FILE, {"url": url, "pid": os.getpid()})
     try:

@@ -47,20 +47,18 @@ class RunHandle:
     """Hexadecimal. Not to be stored."""
 
 
-class Recording:
-    """A run being recorded; implements `tracing.record.Trace`. A recorder belongs to the thread using it."""
+class Participant:
+    """One process's part in a run that another one looks after; implements `tracing.record.Trace`.
+
+    A recorder belongs to the thread using it.
+    """
 
     def __init__(self, handle: RunHandle) -> None:
         self.handle = handle
-        self.run_dir = Path(handle.run_dir)
         self.epoch_offset_ns = handle.epoch_offset_ns
         """Epoch ns = monotonic ns + this, on the run's clock."""
         self._recorders: dict[str, Recorder] = {}
         self._provider: TracerProvider | None = None
-        self._live: LiveRun | None = None
-        self._sealed: Run | None = None
-        self._children: list[subprocess.Popen[bytes]] = []
-        self._start_recorder_if_there_is_none()
 
     def recorder(self, role: str) -> Recorder:
         """The recorder of this process in a role (`core`, `api`); made at first use."""
@@ -80,6 +78,23 @@ class Recording:
     def wall_ns(self, monotonic_ns: int) -> int:
         """Epoch ns on the run's clock, for the explicit times of a span."""
         return monotonic_ns + self.epoch_offset_ns
+
+    def leave(self) -> None:
+        """Say goodbye in all roles; the run goes on."""
+        for recorder in self._recorders.values():
+            recorder.close()
+
+
+class Recording(Participant):
+    """A run being recorded, by who started it: it looks after the recorder and can ask it."""
+
+    def __init__(self, handle: RunHandle) -> None:
+        super().__init__(handle)
+        self.run_dir = Path(handle.run_dir)
+        self._live: LiveRun | None = None
+        self._sealed: Run | None = None
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._start_recorder_if_there_is_none()
 
     @property
     def url(self) -> str:
@@ -105,8 +120,7 @@ class Recording:
 
         Raises TraceError if it takes longer; the recorder goes on by itself.
         """
-        for recorder in self._recorders.values():
-            recorder.close()
+        self.leave()
         deadline = time.monotonic() + CLOSE_SECONDS
         if not self._is_sealed():
             live = self._recorder_process()
@@ -119,6 +133,18 @@ class Recording:
             time.sleep(0.01)
         for child in self._children:
             child.wait()
+
+    def revive(self) -> int | None:
+        """If the recorder that was started here has died, start another, which goes on where it was.
+
+        Returns the signal that ended it (0: none), or None if it lives.
+        """
+        died = next((child for child in self._children if child.poll() is not None), None)
+        if died is None or self._is_sealed():
+            return None
+        self._children.remove(died)
+        self._start_recorder_if_there_is_none()
+        return max(0, -died.returncode)
 
     def __enter__(self) -> "Recording":
         return self

@@ -29,7 +29,7 @@ CREATE TABLE run (                 -- one row; there from the moment the core ha
 CREATE TABLE proc (                -- one row per life of a process that recorded
     proc_id SMALLINT,
     engine_id SMALLINT,            -- one life of one engine core; NULL: a front end
-    role VARCHAR,                  -- api | core | worker
+    role VARCHAR,                  -- api | core | worker | supervisor
     pid INTEGER,
     span_base UBIGINT,             -- random, so that span ids of two processes never meet
     trace_hi UBIGINT,              -- trace of its step-level spans
@@ -135,7 +135,7 @@ CREATE TABLE request_end (         -- exactly one per request once the run is se
 
 CREATE TABLE request_phase (       -- phases tile [arrival, end) without gap or overlap
     request_id UBIGINT,
-    phase VARCHAR,                 -- receive tokenise to_core queue prefill decode preempted to_api deliver
+    phase VARCHAR,                 -- receive tokenise to_core queue prefill decode preempted detokenise to_api deliver
     start_ns BIGINT,
     end_ns BIGINT,                 -- half open
     first_step INTEGER,            -- NULL: not in the core
@@ -437,7 +437,8 @@ FROM kernel k JOIN proc p USING (proc_id) JOIN dict d ON d.kind = 'kernel' AND d
 LEFT JOIN forward f ON f.proc_id = k.proc_id AND f.step = k.step
 LEFT JOIN s ON s.engine_id = k.engine_id AND s.step = k.step
 UNION ALL
-SELECT core.trace_hi, core.trace_lo, (core.span_base + b.seq)::UBIGINT, s.id, 'kv ' || lower(v.name), 1,
+SELECT core.trace_hi, core.trace_lo, (core.span_base + b.seq)::UBIGINT,
+       CASE WHEN b.ts_ns >= s.start_ns THEN s.id END, 'kv ' || lower(v.name), 1,
        b.ts_ns, b.ts_ns, 0, 'kv_event',
        to_json({'cutaway.step': b.step, 'cutaway.block': b.block_id, 'cutaway.request': b.request_id,
                 'cutaway.other': b.other_id, 'cutaway.index': b.idx, 'cutaway.refs': b.ref_count}),
@@ -445,7 +446,8 @@ SELECT core.trace_hi, core.trace_lo, (core.span_base + b.seq)::UBIGINT, s.id, 'k
 FROM kv_block b JOIN reason v USING (code) JOIN core USING (engine_id)
 LEFT JOIN s ON s.engine_id = b.engine_id AND s.step = b.step WHERE v.kind = 'kv'
 UNION ALL
-SELECT core.trace_hi, core.trace_lo, (core.span_base + e.seq)::UBIGINT, s.id, 'cache ' || lower(v.name), 1,
+SELECT core.trace_hi, core.trace_lo, (core.span_base + e.seq)::UBIGINT,
+       CASE WHEN e.ts_ns >= s.start_ns THEN s.id END, 'cache ' || lower(v.name), 1,
        e.ts_ns, e.ts_ns, 0, 'cache_event',
        to_json({'cutaway.step': e.step, 'cutaway.node': e.node_id, 'cutaway.parent': e.parent_id,
                 'cutaway.tokens': e.num_tokens, 'cutaway.request': e.request_id}),

@@ -1,4 +1,4 @@
-"""What a recorder answers over HTTP: queries, and that everything said so far is in the tables.
+"""What a recorder answers over HTTP: queries, the live stream, and that all said so far is in the tables.
 
 Bound to this machine only, and careful even there: a page in the user's browser may send requests to
 localhost, directly or by a host name of its own that it points at 127.0.0.1 (DNS rebinding). So only requests
@@ -11,12 +11,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel
 
 from tracing.errors import TraceError
 from tracing.result import Result
 from tracing.store import MAX_ROWS, Store
+from tracing.stream import Keyframe, Stream
 
 LOCAL_HOSTS = {"127.0.0.1", "localhost", "::1"}
 
@@ -37,6 +38,8 @@ class Service:
     store: Store
     run: dict[str, Any]
     """run.json."""
+    stream: Stream
+    keyframe: Keyframe
     sync: Callable[[], None]
     """Returns when everything in the spools right now is committed."""
     finish: Callable[[], None]
@@ -69,6 +72,13 @@ def make_app(service: Service) -> FastAPI:
     @app.get("/run")
     def run() -> dict[str, Any]:
         return service.run
+
+    @app.get("/stream")
+    async def stream(request: Request, after: str | None = None) -> StreamingResponse:
+        cursor = request.headers.get("last-event-id") or after
+        events = service.stream.follow(cursor, service.keyframe)
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
     @app.post("/query")
     def query(asked: Query) -> JSONResponse:

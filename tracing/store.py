@@ -12,6 +12,7 @@ a limit on time and rows.
 Invariant: rows are only ever appended; only `ingest` is overwritten.
 """
 
+import tempfile
 import threading
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -159,7 +160,7 @@ class Store:
 
     def query(self, name: str, /, **params: Any) -> Result:
         """A query of `tracing/sql` by name, with its parameters. Raises TraceError if there is none."""
-        return self._run(_text(name), params, MAX_ROWS, MAX_SECONDS)
+        return self._run(query_text(name), params, MAX_ROWS, MAX_SECONDS)
 
     def sql(self, text: str, *, limit: int = MAX_ROWS, seconds: float = MAX_SECONDS) -> Result:
         """One SELECT, EXPLAIN or DESCRIBE. Raises TraceError if it is not, fails, or takes too long."""
@@ -245,6 +246,37 @@ def export_run(run_dir: Path, folder: Path) -> None:
     replace(info, store="parquet").save(folder)
 
 
+def parquet_bytes(result: Result) -> bytes:
+    """Rows as a Parquet file (zstd). Columns of one kind of number keep it; all else becomes text."""
+    columns = [_typed(name, [row[i] for row in result.rows]) for i, name in enumerate(result.columns)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        con = duckdb.connect(":memory:")
+        try:
+            con.execute(f"CREATE TABLE rows ({', '.join(f'{n} {kind}' for n, kind, _ in columns)})")
+            appender = con.appender("rows")
+            appender.append_rows(list(zip(*(values for _, _, values in columns), strict=True)))
+            appender.flush()
+            con.execute(f"COPY rows TO {_quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
+        finally:
+            con.close()
+        return path.read_bytes()
+
+
+def _typed(name: str, values: list[Any]) -> tuple[str, str, list[Any]]:
+    """A column's quoted name, its type, and its values as that type takes them."""
+    quoted = '"' + name.replace('"', '""') + '"'
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {bool}:
+        return quoted, "BOOLEAN", values
+    if kinds == {int}:
+        wide = any(value is not None and abs(value) >= 2**63 for value in values)
+        return quoted, "HUGEINT" if wide else "BIGINT", values
+    if kinds and kinds <= {int, float}:
+        return quoted, "DOUBLE", [None if v is None else float(v) for v in values]
+    return quoted, "VARCHAR", [None if v is None else str(v) for v in values]
+
+
 @cache
 def query_names() -> tuple[str, ...]:
     """Names that `Store.query` knows."""
@@ -252,7 +284,8 @@ def query_names() -> tuple[str, ...]:
 
 
 @cache
-def _text(name: str) -> str:
+def query_text(name: str) -> str:
+    """The text of a query that `Store.query` knows. Raises TraceError if there is none."""
     if name not in query_names():
         raise TraceError(f"no query {name!r}; there are {', '.join(query_names())}")
     return (_SQL / f"{name}.sql").read_text()

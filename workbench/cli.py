@@ -79,7 +79,11 @@ def main() -> None:
     try:
         cutaway()
     except ModuleNotFoundError as error:
-        extra = "replay" if error.name in {"duckdb", "fsrs", "httpx", "opentelemetry", "textual"} else "engine"
+        extra = (
+            "replay"
+            if error.name in {"duckdb", "fsrs", "httpx", "opentelemetry", "textual"}
+            else "engine"
+        )
         _fail(f"{error.name} is not installed: pip install 'cutaway[{extra}]'")
     except (CutawayError, TraceError, DrillError) as error:
         _fail(str(error))

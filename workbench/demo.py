@@ -6,6 +6,7 @@ then reads the run like any other viewer: from the recorder.
 
 import asyncio
 import contextlib
+import signal
 import subprocess
 import sys
 import time
@@ -54,6 +55,9 @@ def demo(leave: bool, port: int, lang: str) -> None:
       cutaway demo            then chat with it; Ctrl-C stops it
       cutaway demo --exit     the same, then exit; the run stays
     """
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that the server is stopped then, too
     console = make_console()
     console.print("[bold]1  model[/bold]")
     folder = ensure_model(MODEL, console)

@@ -5,7 +5,6 @@ preset's default.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
@@ -69,7 +68,7 @@ def engine_options(command: Command) -> Command:
     return command
 
 
-def make_config(defaults: EngineConfig, given: dict[str, Any]) -> EngineConfig:
+def make_config(given: dict[str, Any]) -> EngineConfig:
     """The configuration that the options ask for. Raises ConfigError if it cannot work."""
     values = {field: given[field] for field, _, _ in ENGINE.values() if given[field] is not None}
     sglang = {field: given[field] for field, _, _ in SGLANG.values() if given[field] is not None}
@@ -84,4 +83,4 @@ def make_config(defaults: EngineConfig, given: dict[str, Any]) -> EngineConfig:
         sglang["enable_mixed_chunk"] = True
     if sglang:
         values["sglang"] = SglangConfig(**sglang)
-    return replace(defaults, **values)
+    return EngineConfig(**values)

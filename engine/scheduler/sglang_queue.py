@@ -18,7 +18,7 @@ class Ticket:
     number: int
     """Counts who joins."""
     joined_at_tokens: int
-    """Prefill tokens that the engine had run by then: the clock by which `hrrn` ages."""
+    """The queue's clock by then."""
     num_seen_tokens: int = 0
     """Its length when it was last tried for admission; 0: never. Stays over a retraction, as upstream."""
     num_matched_tokens: int = 0
@@ -34,8 +34,9 @@ class SglangQueue(list[Sequence]):
         super().__init__()
         self.tickets: dict[int, Ticket] = {}
         """Of all unfinished requests, by request id."""
-        self.num_prefill_tokens = 0
-        """Run by the engine so far."""
+        self.clock_tokens = 0
+        """By which `hrrn` ages: tokens of all prefills, and with each decode once more those of the prefill
+        with which the running batch began."""
         self._num_joined = 0
 
     def head(self) -> Sequence:
@@ -46,7 +47,7 @@ class SglangQueue(list[Sequence]):
         """To the tail."""
         old = self.tickets.get(seq.request_id)
         self._num_joined += 1
-        ticket = Ticket(self._num_joined, self.num_prefill_tokens)
+        ticket = Ticket(self._num_joined, self.clock_tokens)
         if old is not None:
             ticket.num_seen_tokens, ticket.order_key = old.num_seen_tokens, old.order_key
         self.tickets[seq.request_id] = ticket

@@ -26,6 +26,8 @@ class StaticScheduler(Scheduler):
 
     def schedule(self) -> Batch | None:
         """Prefill the batch to its end, then decode all of it together."""
+        if not self.num_unfinished:
+            return None
         step, start_ns = self.num_steps, self.clock()
         self.recorder.begin_step(step, start_ns)
         if not self.running:

@@ -44,6 +44,8 @@ class VllmScheduler(Scheduler):
 
     def schedule(self) -> Batch | None:
         """Plan the next step; None when nothing can run."""
+        if not self.num_unfinished:
+            return None
         budget = self.config.max_num_batched_tokens
         plan = Plan(self.num_steps, self.clock(), budget)
         self.recorder.begin_step(plan.step, plan.start_ns)
@@ -190,9 +192,7 @@ class VllmScheduler(Scheduler):
             return False
         return True
 
-    def _placeholders(
-        self, seq: Sequence, num_tokens: int, running: tuple[Row, ...]
-    ) -> list[int]:
+    def _placeholders(self, seq: Sequence, num_tokens: int, running: tuple[Row, ...]) -> list[int]:
         """Drafts (-1) that keep a batch of verifying decodes uniform, for a newcomer with one token left.
 
         All are rejected. Rule: not where a running sequence computes a chunk, nor where nothing runs and

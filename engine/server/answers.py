@@ -124,3 +124,63 @@ class TextAnswer(_Answer):
     object: Literal["text_completion"]
     choices: list[TextChoice]
     usage: Usage | None = None
+
+
+class Health(BaseModel):
+    """GET /health."""
+
+    status: Literal["ok", "starting", "ready", "restarting", "over", "shutting down"]
+    reason: str | None
+
+
+class Model(BaseModel):
+    """GET /v1/models/{id}."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    max_model_len: int
+    """Prompt plus output, in tokens; 0: the model is still loading."""
+
+
+class ModelList(BaseModel):
+    """GET /v1/models."""
+
+    object: Literal["list"]
+    data: list[Model]
+
+
+class TokenizeAnswer(BaseModel):
+    """POST /tokenize."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None
+
+
+class DetokenizeAnswer(BaseModel):
+    """POST /detokenize."""
+
+    prompt: str
+
+
+class AbortAnswer(BaseModel):
+    """POST /abort_request."""
+
+    aborted: int
+    """Prompts whose answers are being ended; 0: none is open under this id."""
+
+
+class CacheResetAnswer(BaseModel):
+    """POST /reset_prefix_cache."""
+
+    num_blocks: int
+    """That held a prefix."""
+
+
+class TraceLevelAnswer(BaseModel):
+    """POST /set_trace_level."""
+
+    level: str

@@ -1,7 +1,7 @@
 """The engine core in a process of its own: a loop that reads messages, steps, and sends what came out.
 
     busy    look for messages without waiting ─► step ─► send outputs ─► again
-    idle    give the recorder what is left, sleep on the socket until a message comes
+    idle    one turn without work, then sleep on the socket until a message comes
 
 It is alone with the GPU or the cores, so tokenising and HTTP never delay a step. It ends when told, and by
 itself when its parent is gone: the sentinel of the parent process is one more thing that the idle loop sleeps
@@ -19,6 +19,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import zmq
@@ -26,35 +27,77 @@ import zmq
 from engine.config import EngineConfig
 from engine.core import EngineCore
 from engine.errors import CutawayError
-from engine.messages import Abort, Add, Failed, SetLevel, Shutdown
-from engine.server.wire import decode_to_core, encode_from_core
+from engine.messages import (
+    Abort,
+    Add,
+    CacheReset,
+    Failed,
+    ResetCache,
+    SetLevel,
+    Shutdown,
+    Stats,
+    Steer,
+    StepOutputs,
+)
+from engine.server.wire import decode, encode
 from tracing.record import NO_RECORDER, Code, Level, Recorder
 
 MakeRecorder = Callable[[], Recorder]
 """Makes the core's recorder in the core's process; must be picklable."""
+IDENTITY = b"core"
+"""Its name on the front end's socket."""
 ANCHOR_S = 60
 """How often the recorder pairs its clock with wall time."""
 
 
-def run_core(config: EngineConfig, address: str, make_recorder: MakeRecorder | None) -> None:
-    """Main function of the process. Reports Ready or Failed to `address`, then serves until told to end."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C goes to the whole group; the parent decides
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that `finally` below runs
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the processes of one engine meet; both lie in one private folder."""
+
+    frontend: str
+    """The front end listens here; core and detokeniser connect."""
+    detokenizer: str | None
+    """The detokeniser listens here for the core's outputs; None: they go to the front end."""
+
+    @property
+    def folder(self) -> Path:
+        """The private folder."""
+        return Path(self.frontend.removeprefix("ipc://")).parent
+
+
+class Line:
+    """The core's sockets: one to the front end, perhaps one to a detokeniser. It never waits for either."""
+
+    def __init__(self, addresses: Addresses) -> None:
+        self.context = zmq.Context()
+        self.socket = connect(self.context, addresses.frontend, IDENTITY)
+        self._outputs = self.socket
+        if addresses.detokenizer is not None:
+            self._outputs = connect(self.context, addresses.detokenizer, IDENTITY)
+        self._sent: Stats | None = None
+
+    def send_step(self, outputs: StepOutputs) -> None:
+        """Send what a step brought, if it brought or changed anything."""
+        if outputs.outputs or outputs.stats != self._sent:
+            self._outputs.send_multipart(encode(outputs))
+            self._sent = outputs.stats
+
+
+def run_core(
+    config: EngineConfig, addresses: Addresses, make_recorder: MakeRecorder | None
+) -> None:
+    """Main function of the process. Reports Ready or Failed to the front end, then serves until told."""
+    obey_parent_only()
     recorder = NO_RECORDER if make_recorder is None else make_recorder()
-    context = zmq.Context()
-    socket = context.socket(zmq.DEALER)
-    socket.set_hwm(0)  # the engine never waits for a slow front end
-    socket.connect(address)
+    line = Line(addresses)
     try:
         # torch is loaded here and never in the front end's process.
         from engine.build import build_core
 
         core, ready = build_core(config, recorder)
         try:
-            socket.send_multipart(encode_from_core(ready))
-            _serve(core, socket, recorder)
+            line.socket.send_multipart(encode(ready))
+            _serve(core, line, recorder)
         finally:
             core.close()
     except Exception as error:
@@ -62,54 +105,85 @@ def run_core(config: EngineConfig, address: str, make_recorder: MakeRecorder | N
         if not isinstance(error, CutawayError):  # a bug: say where
             traceback.print_exc()
             message = f"{type(error).__name__}: {error}"
-        socket.send_multipart(encode_from_core(Failed(message)))
+        line.socket.send_multipart(encode(Failed(message)))
         sys.exit(1)
     finally:
+        signal.signal(
+            signal.SIGTERM, signal.SIG_IGN
+        )  # it is ending already, and should do so in order
         recorder.close()
-        context.destroy(linger=1000)  # ms for the last message to leave
-        parent = multiprocessing.parent_process()
-        if parent is not None and not parent.is_alive():  # nobody else is left to do it
-            shutil.rmtree(Path(address.removeprefix("ipc://")).parent, ignore_errors=True)
+        leave(line.context, addresses)
 
 
-def _serve(core: EngineCore, socket: "zmq.Socket[bytes]", recorder: Recorder) -> None:
+def obey_parent_only() -> None:
+    """Ctrl-C goes to the whole group of processes, and the parent decides what it means."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that `finally` blocks run
+
+
+def connect(
+    context: zmq.Context[zmq.Socket[bytes]], address: str, identity: bytes
+) -> zmq.Socket[bytes]:
+    """A socket that queues without limit: the engine never waits for a slow front end."""
+    socket = context.socket(zmq.DEALER)
+    socket.set_hwm(0)
+    socket.identity = identity
+    socket.connect(address)
+    return socket
+
+
+def leave(context: zmq.Context[zmq.Socket[bytes]], addresses: Addresses) -> None:
+    """Let the last message go out; if the parent is gone, nobody else is left to remove the folder."""
+    context.destroy(linger=1000)
+    parent = multiprocessing.parent_process()
+    if parent is not None and not parent.is_alive():
+        shutil.rmtree(addresses.folder, ignore_errors=True)
+
+
+def _serve(core: EngineCore, line: Line, recorder: Recorder) -> None:
     """The busy loop; returns when it is told to end, or when the parent has died."""
     parent = multiprocessing.parent_process()
     assert parent is not None, "the core runs as a child of the server"
     poller = zmq.Poller()
-    poller.register(socket, zmq.POLLIN)
+    poller.register(line.socket, zmq.POLLIN)
     poller.register(parent.sentinel, zmq.POLLIN)
     next_anchor = time.monotonic() + ANCHOR_S
     while True:
         if not core.has_work:
-            recorder.flush()
+            core.step()  # an idle turn: the trace gets what is left, and sglang's ratio starts afresh
         events = dict(poller.poll(0 if core.has_work else ANCHOR_S * 1000))
         if parent.sentinel in events:
             return
-        if socket in events and not _take_messages(core, socket, recorder):
+        if line.socket in events and not _take_messages(core, line, recorder):
             return
         if core.has_work:
             outputs = core.step()
-            if outputs:
-                socket.send_multipart(encode_from_core(outputs))
+            line.send_step(StepOutputs(outputs, core.stats))
         if time.monotonic() >= next_anchor:
             recorder.clock_anchor()
             next_anchor += ANCHOR_S
 
 
-def _take_messages(core: EngineCore, socket: "zmq.Socket[bytes]", recorder: Recorder) -> bool:
+def _take_messages(core: EngineCore, line: Line, recorder: Recorder) -> bool:
     """Act on every message that has arrived; False: told to end."""
     while True:
         try:
-            frames = socket.recv_multipart(zmq.NOBLOCK)
+            frames = line.socket.recv_multipart(zmq.NOBLOCK)
         except zmq.Again:
             return True
-        match decode_to_core(frames):
+        match decode(frames):
             case Add(request):
                 core.add(request)
             case Abort(request_id, code, a0):
                 core.abort(request_id, Code(code), a0)
             case SetLevel(level):
                 recorder.set_level(Level(level))
+                recorder.flush()
+            case ResetCache():
+                line.socket.send_multipart(encode(CacheReset(core.reset_cache())))
+            case Steer() as steer:
+                line.socket.send_multipart(encode(core.control.act(steer)))
             case Shutdown():
                 return False
+            case other:
+                raise AssertionError(f"{other} is not for the core")

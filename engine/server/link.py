@@ -1,39 +1,55 @@
-"""The front end's end of the line to the engine core: start its process, shake hands, talk, notice its death.
+"""The front end's end of the line to one engine: start its processes, shake hands, talk, notice a death.
 
     front end                                core process
-    bind ipc://<private folder>/core
+    bind ipc://<private folder>/frontend
     spawn ─────────────────────────────────► load the model
         ◄──────────────────────────────────── Ready, or Failed with a message for the user
     Add, Abort ────────────────────────────► step
-        ◄──────────────────────────────────── outputs
+        ◄──────────────────────────────────── outputs, by way of the detokeniser process if there is one
     Shutdown ──────────────────────────────► close, exit
 
-The process is spawned, not forked: torch's threads and a fork do not go together. The socket's folder is
-readable by its owner alone. A death is seen at once: the event loop watches the process's sentinel.
+Processes are spawned, not forked: torch's threads and a fork do not go together. The socket's folder is
+readable by its owner alone. A death is seen at once: the event loop watches each process's sentinel. A link
+is for one life of an engine: when one of its processes dies, the link is over, and another one is made.
 
 Source: vLLM 0.33 `vllm/v1/engine/core_client.py` (AsyncMPClient).
 """
 
 import asyncio
+import contextlib
 import multiprocessing
 import shutil
 import tempfile
+import time
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import zmq
 import zmq.asyncio
 
 from engine.config import EngineConfig
 from engine.errors import CutawayError
-from engine.messages import Failed, FromCore, Ready, Shutdown, ToCore
-from engine.server.core_process import MakeRecorder, run_core
-from engine.server.wire import decode_from_core, encode_to_core
+from engine.messages import (
+    Failed,
+    FromEngine,
+    OpenText,
+    Ready,
+    Shutdown,
+    StartPhase,
+    TextReady,
+    ToCore,
+)
+from engine.server import core_process, detokenizer_process
+from engine.server.core_process import Addresses, MakeRecorder, run_core
+from engine.server.detokenizer_process import run_detokenizer
+from engine.server.wire import decode, encode
 
 STOP_S = 10.0
-"""How long a core may take to end before it is killed."""
+"""How long an engine may take to end before it is killed."""
 LAST_WORDS_S = 0.2
-"""How long after a core's death to wait for messages that it had sent."""
+"""How long after a death to wait for messages that had been sent."""
+FIRST_WORDS_S = 2.0
+"""The same while it starts: then the last message says why it cannot, and nobody waits for anything else."""
 MAX_SOCKET_PATH = 100
 """A Unix socket's path has 107 bytes on Linux, 103 on macOS."""
 
@@ -43,37 +59,59 @@ class CoreError(CutawayError):
 
 
 class CoreLink:
-    """A running core process and the socket to it. Made by `start`, to be ended by `stop`."""
+    """The running processes of an engine and the socket to them. Made by `start`, to be ended by `stop`."""
 
-    def __init__(self, config: EngineConfig, make_recorder: MakeRecorder | None) -> None:
-        self._folder = _private_folder()
+    def __init__(
+        self,
+        config: EngineConfig,
+        make_recorder: MakeRecorder | None,
+        detokenizer_model: str | None,
+    ) -> None:
+        folder = _private_folder()
+        self._folder = folder
         self._context = zmq.asyncio.Context()
-        self._socket = self._context.socket(zmq.DEALER)
+        self._socket = self._context.socket(zmq.ROUTER)
         self._socket.set_hwm(0)
-        self._address = f"ipc://{self._folder}/core"
-        self._socket.bind(self._address)
+        text_address = None if detokenizer_model is None else f"ipc://{folder}/text"
+        addresses = Addresses(f"ipc://{folder}/frontend", text_address)
+        self._socket.bind(addresses.frontend)
         self._dead: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ready: Ready | None = None
-        self._process = multiprocessing.get_context("spawn").Process(
-            target=run_core, args=(config, self._address, make_recorder), name="cutaway-core"
-        )
+        self._spawned_ns = 0
+        spawn = multiprocessing.get_context("spawn").Process
+        core_args = (config, addresses, make_recorder)
+        self._core = spawn(target=run_core, args=core_args, name="cutaway-core")
+        self._processes = [self._core]
+        if detokenizer_model is not None:
+            text_args = (detokenizer_model, addresses)
+            text = spawn(target=run_detokenizer, args=text_args, name="cutaway-detokenizer")
+            self._processes.append(text)
 
     @classmethod
-    async def start(cls, config: EngineConfig, make_recorder: MakeRecorder | None) -> Self:
-        """Start a core and wait until its model is loaded. Raises CoreError with the reason if it cannot."""
-        link = cls(config, make_recorder)
+    async def start(
+        cls,
+        config: EngineConfig,
+        make_recorder: MakeRecorder | None,
+        detokenizer_model: str | None = None,
+    ) -> Self:
+        """Start an engine and wait until its model is loaded.
+
+        `detokenizer_model`: folder of the tokenizer for a detokeniser process; None: the front end
+        detokenises. Raises CoreError with the reason if it cannot start.
+        """
+        link = cls(config, make_recorder, detokenizer_model)
         try:
-            link._spawn()
-            message = await link.receive()
+            await link._start()
         except BaseException:  # cancelled as well: leave no process behind
             await link.stop()
             raise
-        if isinstance(message, Failed):
-            await link.stop()
-            raise CoreError(message.message)
-        assert isinstance(message, Ready)
-        link._ready = message
         return link
+
+    @property
+    def phases(self) -> tuple[StartPhase, ...]:
+        """The parts of the start; importing torch is most of the first one."""
+        first = StartPhase("start process", self._spawned_ns, self.ready.phases[0].start_ns)
+        return (first, *self.ready.phases)
 
     @property
     def ready(self) -> Ready:
@@ -84,22 +122,24 @@ class CoreLink:
     @property
     def pid(self) -> int:
         """Process id of the core."""
-        assert self._process.pid is not None
-        return self._process.pid
+        assert self._core.pid is not None
+        return self._core.pid
 
     @property
     def exit_signal(self) -> int:
-        """The signal that ended the core; 0: none."""
-        return max(0, -(self._process.exitcode or 0))
+        """The signal that ended it; 0: none."""
+        return max(0, *(-(process.exitcode or 0) for process in self._processes))
 
     def send(self, message: ToCore) -> None:
-        """Send without waiting; to a dead core it goes nowhere."""
-        if not self._dead.done():
-            # No high-water mark: the future is done when the call returns.
-            self._socket.send_multipart(encode_to_core(message))
+        """Send to the core without waiting; to a dead one it goes nowhere."""
+        self._send(core_process.IDENTITY, message)
 
-    async def receive(self) -> FromCore:
-        """The next message. Raises CoreError once the core is dead and its last message was read."""
+    def send_text(self, message: OpenText) -> None:
+        """Send to the detokeniser."""
+        self._send(detokenizer_process.IDENTITY, message)
+
+    async def receive(self) -> FromEngine:
+        """The next message. Raises CoreError once a process is dead and its last message was read."""
         receiving: asyncio.Future[list[bytes]] = asyncio.ensure_future(
             self._socket.recv_multipart()
         )
@@ -107,45 +147,71 @@ class CoreLink:
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not receiving.done():
-                await asyncio.wait({receiving}, timeout=LAST_WORDS_S)
+                patience_s = FIRST_WORDS_S if self._ready is None else LAST_WORDS_S
+                await asyncio.wait({receiving}, timeout=patience_s)
             if receiving.done():
-                return decode_from_core(receiving.result())
+                _, *frames = receiving.result()
+                return cast(FromEngine, decode(frames))
         finally:
             receiving.cancel()
         raise CoreError(f"the engine core died ({self._how_it_ended()})")
 
-    async def stop(self) -> None:
-        """End the core, kindly if it lets itself be asked, and clean up. Safe to call twice."""
-        if self._process.pid is not None:
+    async def stop(self, patience_s: float = STOP_S) -> None:
+        """End the engine, kindly if it lets itself be asked, and clean up. Safe to call twice."""
+        started = [process for process in self._processes if process.pid is not None]
+        if started:
             self.send(Shutdown())
-            if self._ready is None:
-                self._process.terminate()  # still loading: it reads no messages yet
-            await asyncio.wait({self._dead}, timeout=STOP_S)
-            if not self._dead.done():
-                self._process.kill()
-            self._process.join(STOP_S)
+            self._send(detokenizer_process.IDENTITY, Shutdown())
+            if self._ready is None or self._dead.done():
+                for process in started:
+                    process.terminate()  # still loading, or half of it is gone: it reads no messages
+            deadline = time.monotonic() + patience_s
+            for process in started:
+                await asyncio.to_thread(process.join, max(0.0, deadline - time.monotonic()))
+                if process.exitcode is None:
+                    process.kill()
+                    await asyncio.to_thread(process.join, STOP_S)
         self._context.destroy(linger=0)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _spawn(self) -> None:
-        self._process.start()
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._process.sentinel, self._on_exit, loop)
+    def _send(self, identity: bytes, message: ToCore | OpenText) -> None:
+        if not self._dead.done():
+            # No high-water mark: the future is done when the call returns.
+            self._socket.send_multipart([identity, *encode(message)])
 
-    def _on_exit(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.remove_reader(self._process.sentinel)
-        self._dead.set_result(None)
+    async def _start(self) -> None:
+        self._spawned_ns = time.perf_counter_ns()
+        loop = asyncio.get_running_loop()
+        for process in self._processes:
+            process.start()
+            loop.add_reader(process.sentinel, self._on_exit, loop, process.sentinel)
+        for _ in self._processes:  # each says that it is there
+            match await self.receive():
+                case Ready() as ready:
+                    self._ready = ready
+                case TextReady():
+                    pass
+                case Failed(message):
+                    raise CoreError(message)
+                case other:
+                    raise AssertionError(f"{other} before the engine was ready")
+
+    def _on_exit(self, loop: asyncio.AbstractEventLoop, sentinel: int) -> None:
+        loop.remove_reader(sentinel)
+        if not self._dead.done():
+            self._dead.set_result(None)
 
     def _how_it_ended(self) -> str:
         if self.exit_signal:
             return f"signal {self.exit_signal}"
-        return f"exit code {self._process.exitcode}"
+        return f"exit code {self._core.exitcode}"
 
 
 def _private_folder() -> Path:
     """A folder for the socket that only this user can enter."""
     folder = Path(tempfile.mkdtemp(prefix="cutaway-"))
-    if len(str(folder)) > MAX_SOCKET_PATH - len("/core"):
-        folder.rmdir()
+    if len(str(folder)) > MAX_SOCKET_PATH - len("/frontend"):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="cutaway-", dir="/tmp"))
     return folder

@@ -7,48 +7,44 @@ The dataclasses of `engine.messages` are encoded as they are, by msgspec, which 
 Source: vLLM 0.33 `vllm/v1/serial_utils.py`, request types of `vllm/v1/engine/__init__.py`.
 """
 
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from engine.messages import (
     Abort,
     Add,
-    CoreOutput,
+    CacheReset,
     Failed,
-    FromCore,
+    FromEngine,
+    OpenText,
     Ready,
+    ResetCache,
     SetLevel,
     Shutdown,
+    Steer,
+    Steered,
+    StepOutputs,
+    TextOutputs,
+    TextReady,
     ToCore,
 )
 
-_TO_CORE: tuple[type, ...] = (Add, Abort, SetLevel, Shutdown)
-_FROM_CORE: tuple[type, ...] = (list, Ready, Failed)
+Message = ToCore | FromEngine | OpenText
+_KINDS: tuple[type, ...] = (
+    *(Add, Abort, SetLevel, ResetCache, Shutdown, OpenText, Steer),
+    *(StepOutputs, TextReady, TextOutputs, CacheReset, Ready, Failed, Steered),
+)
 _ENCODER = msgspec.msgpack.Encoder()
-_TO_CORE_DECODERS: list[msgspec.msgpack.Decoder[Any]] = [
-    msgspec.msgpack.Decoder(kind) for kind in _TO_CORE
-]
-_FROM_CORE_DECODERS: list[msgspec.msgpack.Decoder[Any]] = [
-    msgspec.msgpack.Decoder(list[CoreOutput] if kind is list else kind) for kind in _FROM_CORE
-]
+_DECODERS: list[msgspec.msgpack.Decoder[Any]] = [msgspec.msgpack.Decoder(kind) for kind in _KINDS]
 
 
-def encode_to_core(message: ToCore) -> list[bytes]:
-    """Frames of a message from the front end."""
-    return [bytes([_TO_CORE.index(type(message))]), _ENCODER.encode(message)]
+def encode(message: Message) -> list[bytes]:
+    """Frames of a message."""
+    return [bytes([_KINDS.index(type(message))]), _ENCODER.encode(message)]
 
 
-def decode_to_core(frames: list[bytes]) -> ToCore:
+def decode(frames: list[bytes]) -> Message:
     """The message of these frames. Raises msgspec.DecodeError on foreign bytes."""
-    return cast(ToCore, _TO_CORE_DECODERS[frames[0][0]].decode(frames[1]))
-
-
-def encode_from_core(message: FromCore) -> list[bytes]:
-    """Frames of a message from the core."""
-    return [bytes([_FROM_CORE.index(type(message))]), _ENCODER.encode(message)]
-
-
-def decode_from_core(frames: list[bytes]) -> FromCore:
-    """The message of these frames. Raises msgspec.DecodeError on foreign bytes."""
-    return cast(FromCore, _FROM_CORE_DECODERS[frames[0][0]].decode(frames[1]))
+    message: Message = _DECODERS[frames[0][0]].decode(frames[1])
+    return message

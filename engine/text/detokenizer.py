@@ -53,6 +53,11 @@ class Detokenizer:
         self._cut_point = 0
         """Index in the window at which every character was closed; where it may start next."""
 
+    @staticmethod
+    def prompt_tail(prompt_token_ids: Sequence[int]) -> list[int]:
+        """As much of a prompt's end as may be needed: for one that is made where the prompt is not."""
+        return list(prompt_token_ids[-(NUM_CONTEXT + MAX_HELD) :])
+
     def feed(self, token_id: int) -> str:
         """Add a token; returns the text that it completes, often empty."""
         self._window.append(token_id)

@@ -24,7 +24,11 @@ def loaded_by(statement: str) -> set[str]:
         ("import tracing.record", {"numpy", "duckdb", "opentelemetry", "engine"}),
         ("import tracing.recorder", {"torch", "transformers", "engine"}),
         ("import workbench.trace_commands", {"torch", "transformers", "engine"}),
+        ("import workbench.web.app", {"torch", "transformers", "engine"}),
         ("import workbench.cli", {"torch", "transformers", "duckdb", "fastapi"}),
+        # The supervisor has little in it that could fail; the API never holds the model.
+        ("import workbench.serve", {"torch", "numpy", "duckdb", "uvicorn", "starlette", "zmq"}),
+        ("import engine.server.run", {"torch", "transformers", "duckdb"}),
     ],
 )
 def test_nothing_is_loaded_that_the_part_must_not_know(statement, unwanted):

@@ -1,5 +1,7 @@
+import pytest
+
 from engine.request import SamplingParams
-from tests.engine.toys import expected_output, request, run, toy_core
+from tests.engine.toys import check_conservation, expected_output, request, run, toy_core
 from tracing.record import Code, Phase
 
 
@@ -121,3 +123,44 @@ def test_the_same_workload_runs_the_same_way_twice():
         return run(core), core.scheduler.num_steps
 
     assert once() == once()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"policy": "sglang", "block_size": 4}, {"policy": "sglang"}, {"cache": "reserve"}],
+)
+def test_a_reset_cache_forgets_every_prefix_but_not_while_requests_are_open(settings):
+    core = toy_core(**settings)
+    prompt = list(range(16))
+    cached = [0 if settings.get("cache") == "reserve" else 12]
+    if settings.get("policy") == "sglang":
+        cached = [12] if core.scheduler.config.block_size == 4 else [15]
+    hits = []
+    for request_id in range(4):
+        core.add(request(request_id, prompt, 1))
+        assert core.reset_cache() is None
+        hits.append(ends(core)[request_id].num_cached_tokens)
+        if request_id == 1:
+            num_blocks = core.reset_cache()
+            assert (num_blocks or 0) * core.scheduler.config.block_size >= cached[0]
+            assert core.scheduler.kv.num_cached_free == 0
+    assert hits == [0, *cached, 0, *cached]
+    check_conservation(core)
+
+
+def test_stats_count_what_was_computed():
+    core = toy_core(num_blocks=9, max_num_seqs=2)
+    for request_id in range(3):
+        core.add(request(request_id, list(range(request_id, request_id + 10)), 12))
+    assert (core.stats.num_waiting, core.stats.num_running) == (3, 0)
+    core.step()
+    assert (core.stats.num_waiting, core.stats.num_running) == (1, 2)
+    assert core.stats.num_prefill_tokens == 20
+    assert core.stats.num_used_blocks == core.scheduler.kv.num_used > 0
+    recomputed = sum(end.num_recomputed_tokens for end in ends(core).values())
+    stats = core.stats
+    assert (stats.num_waiting, stats.num_running, stats.num_used_blocks) == (0, 0, 0)
+    assert stats.num_preemptions > 0
+    computed = stats.num_prefill_tokens + stats.num_decode_tokens - recomputed
+    assert computed == 3 * (10 + 12 - 1), "the last token of each is never computed"
+    assert stats.num_steps == core.scheduler.num_steps

@@ -149,3 +149,16 @@ def test_a_larger_batch_needs_a_larger_workspace():
     small, large = plan_for(max_num_batched_tokens=512), plan_for(max_num_batched_tokens=4096)
     assert large.workspace_bytes > small.workspace_bytes
     assert replace(small, workspace_bytes=large.workspace_bytes).left_bytes == large.left_bytes
+
+
+def test_the_ledger_says_whether_the_pool_will_be_the_same_next_time():
+    again = [plan_for(available=available).num_blocks for available in (24 * GIB, 9 * GIB, 4 * GIB)]
+    assert len(set(again)) == 1, "free memory varies, the pool does not"
+    assert plan_for().explain() == (
+        "The KV pool has its default, 1.00 GiB, at every start: there is room enough for it."
+    )
+    assert "kv_memory_bytes says, at every start" in plan_for(kv_memory_bytes=GIB // 2).explain()
+    assert "num_blocks says, at every start" in plan_for(num_blocks=1000).explain()
+    short = plan_for(available=2 * GIB, max_num_seqs=16)
+    assert short.kv_rule == "share"
+    assert "varies from start to start. Set kv_memory_bytes" in short.explain()

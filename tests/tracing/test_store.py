@@ -41,7 +41,9 @@ def test_every_named_query_runs_and_says_what_it_is(folder: RunFolder) -> None:
     busy_run(folder)
     values = {
         **{"engine": 0, "a": 0, "b": 2**62, "lang": "zh", "n": 5, "step": 4},
-        **{"request": REQUEST, "k_seq": -1, "n_seq": 2**62},
+        **{"request": REQUEST, "k_seq": -1, "n_seq": 2**62, "owner": REQUEST, "lo": 0, "hi": 4},
+        **{"before": 2**62, "block": 1, "direction": 1, "done": 2, "kind": "evict", "limit": 5},
+        "t_ns": 2**62,
     }
     with folder.finished_store() as store:
         for name in query_names():

@@ -2,10 +2,9 @@
 
 import random
 
+from engine.core import EngineCore
 from tests.engine.toys import request, toy_core
 from tests.tracing.conftest import RunFolder
-
-from engine.core import EngineCore
 from tracing.record import NULL, Recorder
 from tracing.store import Store
 

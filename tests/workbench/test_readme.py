@@ -24,7 +24,7 @@ def test_every_path_that_readme_names_exists():
     assert tree is not None
     folder = ""
     for line in tree[0].splitlines()[:-1]:
-        name = line.split()[0]
+        name = line.split()[0].rstrip(",")
         if not line.startswith(" "):
             folder = "" if "/" in name.rstrip("/") else name
             assert (ROOT / name).exists(), name

@@ -72,7 +72,7 @@ def test_show_tells_the_run_without_colour_when_piped(output: Output) -> None:
 
 def test_show_tells_a_step(output: Output) -> None:
     text = output("show", "last", "--step", "4")
-    assert "needs 5 blocks, 1 are free; nobody behind it is looked at" in text
+    assert "needs 5 more blocks, 1 are free; nobody behind it is looked at" in text
     assert "given out" in text
     assert "decodes: 1 token(s)" in text
 

@@ -2,6 +2,7 @@
 -- one row per block, those never touched included.
 --   state            used | cached | free        node_id   its entry in the prefix cache, 0: none
 --   eviction_place   1: given out next; NULL: in use, or cached in a tree, which decides (tree_at)
+--   free_key         what eviction_place is the rank of, as in kv_event: later events can be applied to it
 --   holders, idxs    requests that hold it, and its place in each one's block table
 WITH d AS (
     SELECT e.seq + j AS seq, (block_id + sign(num_blocks) * j)::INTEGER AS block_id, request_id, code,
@@ -28,5 +29,5 @@ hl AS (
     FROM ho WHERE ho.v.held GROUP BY block_id)
 SELECT block_id, st.v.state AS state, st.v.refs AS ref_count, st.v.node AS node_id,
        CASE WHEN st.v.key IS NOT NULL THEN row_number() OVER (ORDER BY st.v.key NULLS LAST) END AS eviction_place,
-       coalesce(holders, []) AS holders, coalesce(idxs, []) AS idxs
+       coalesce(holders, []) AS holders, coalesce(idxs, []) AS idxs, st.v.key AS free_key
 FROM st LEFT JOIN hl USING (block_id) ORDER BY block_id;

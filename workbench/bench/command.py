@@ -55,6 +55,27 @@ def tracing(model: str, rounds: int) -> None:
 
 
 @bench.command()
+@click.option("--model", default="smollm2-135m", show_default=True)
+@click.option("--rounds", default=5, show_default=True, help="Alternations between the two.")
+@click.option("--concurrency", default=16, show_default=True, help="Streams at once.")
+def detokenizer(model: str, rounds: int, concurrency: int) -> None:
+    """The cost of making text in the API's process or in one of its own."""
+    from workbench.bench.detokenizer import measure
+
+    columns = ("where", "tokens/s", "API us/token", "detokeniser us/token", "gap ms")
+    table = Table(*columns, box=None, pad_edge=False)
+    for cost in measure(model, rounds, concurrency):
+        table.add_row(
+            cost.mode,
+            f"{cost.tokens_per_s:.0f}",
+            f"{cost.api_us:.0f}",
+            f"{cost.detokenizer_us:.0f}",
+            f"{cost.gap_ms:.1f}",
+        )
+    Console().print(table)
+
+
+@bench.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--vllm-python",

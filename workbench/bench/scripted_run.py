@@ -7,8 +7,8 @@ Scheduler, block pool, prefix cache, core loop and recording are the product's o
 returns scripted tokens, and a step takes as long as a cost model says, on a clock that the run moves itself.
 So 200 requests take a second to record, always the same, and the screens have preemptions to show.
 
-Invariant: the run says of itself that it is scripted (`model`) and that its times are modelled (`config.clock`).
-Place in the step: the executor's, and the front end's.
+Invariant: the run says of itself that it is scripted (`model`) and that its times are modelled
+(`config.clock`). Place in the step: the executor's, and the front end's.
 """
 
 import json
@@ -16,6 +16,7 @@ import random
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,7 @@ def _record_ends(api: Recorder, executor: ScriptedExecutor, outputs: list[CoreOu
 def _record_end(api: Recorder, request_id: int, end: End, fields: dict[str, Any]) -> None:
     """Phases and end of a request, as a front end writes them."""
     marks = [*end.phases, (Phase.DELIVER, end.end_ns, -1)]
-    for (phase, start_ns, step), (_, next_ns, next_step) in zip(marks, marks[1:], strict=False):
+    for (phase, start_ns, step), (_, next_ns, next_step) in pairwise(marks):
         if next_ns > start_ns:
             last = next_step - 1 if next_step > step else end.last_step
             api.phase(

@@ -74,7 +74,7 @@ def _queue(case: dict[str, Any]) -> tuple[SglangQueue, dict[int, str]]:
     numbers = number_by_name(case["queue"])
     queue = SglangQueue()
     for spec in case["queue"]:
-        queue.num_prefill_tokens = spec.get("arrived_at", 0)
+        queue.clock_tokens = spec.get("arrived_at", 0)
         queue.add(Sequence(make_request(numbers[spec["rid"]], spec), 0))
-    queue.num_prefill_tokens = case["config"].get("processed_tokens", 0)
+    queue.clock_tokens = case["config"].get("processed_tokens", 0)
     return queue, {number: rid for rid, number in numbers.items()}

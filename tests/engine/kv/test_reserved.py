@@ -1,8 +1,8 @@
 import pytest
-from tests.engine.toys import request, run, toy_core
 
 from engine.kv.paged import Shortage
 from engine.sequence import Sequence
+from tests.engine.toys import request, run, toy_core
 from tracing.record import Code
 
 

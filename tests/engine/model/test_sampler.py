@@ -13,6 +13,7 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
+from engine.errors import ConfigError
 from engine.model.sampler import (
     LIKELY_TOKENS,
     forbid_early_stop,
@@ -130,11 +131,14 @@ def test_a_large_flat_vocabulary_needs_the_full_sort_and_gets_it(row_of):
     size = 5 * LIKELY_TOKENS
     logits = torch.linspace(0, 1, size).repeat(3, 1)
     params = SamplingParams(top_p=0.9)
+    logits[1] *= 30  # a peaked one between flat ones
     rows = [row_of(replace(params, seed=seed)) for seed in range(3)]
     tokens, _ = sample(logits, rows, engine_seed=0)
-    distribution = probabilities(logits[0], params)
-    assert sum(p > 0 for p in distribution) > 2 * LIKELY_TOKENS
-    assert tokens == [inverse_cdf(distribution, uniform(seed, 0)) for seed in range(3)]
+    distributions = [probabilities(row, params) for row in logits]
+    num_kept = [sum(p > 0 for p in distribution) for distribution in distributions]
+    assert num_kept[0] > 2 * LIKELY_TOKENS > LIKELY_TOKENS > num_kept[1]
+    wanted = [inverse_cdf(d, uniform(seed, 0)) for seed, d in enumerate(distributions)]
+    assert tokens == wanted
 
 
 @pytest.mark.parametrize(
@@ -272,3 +276,35 @@ def test_requests_without_a_seed_differ_and_can_be_repeated(row_of):
     assert stream_seed(first, 0) == stream_seed(first, 0) != stream_seed(other, 0)
     assert stream_seed(first, 0) != stream_seed(first, 1)
     assert stream_seed(seeded, 0) == stream_seed(seeded, 1) == 3
+
+
+def test_a_bias_moves_logits_of_single_tokens_of_its_row_alone(row_of) -> None:
+    logits = torch.zeros(3, VOCAB)
+    logits[:, 7] = 5.0
+    greedy = SamplingParams(temperature=0)
+    forced = SamplingParams(temperature=0, logit_bias={9: 100, 3: 1.5})
+    forbidden = SamplingParams(temperature=0, logit_bias={7: -100.0}, logprobs=1)
+    rows = [row_of(params) for params in (greedy, forced, forbidden)]
+    token_ids, logprobs = sample(logits, rows, 0)
+    assert token_ids[:2] == [7, 9]
+    assert token_ids[2] != 7
+    assert logprobs[2] is not None
+    assert logprobs[2].top[0][0] == 7, "log-probabilities are the model's own"
+    assert logits[1, 9] == 0, "the caller's logits are left alone"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"top_k": 2**31},
+        {"temperature": math.inf},
+        {"temperature": math.nan},
+        {"presence_penalty": math.nan},
+        {"frequency_penalty": 1e30},
+        {"repetition_penalty": 1e-300},
+        {"logit_bias": {1: math.inf}},
+    ],
+)
+def test_values_that_would_break_the_arithmetic_of_a_whole_batch_are_refused(params) -> None:
+    with pytest.raises(ConfigError):
+        SamplingParams(**params)

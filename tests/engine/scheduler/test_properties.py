@@ -4,6 +4,7 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.engine.toys import (
     check_conservation,
     collect,
@@ -12,7 +13,6 @@ from tests.engine.toys import (
     run,
     toy_core,
 )
-
 from tracing.record import Code
 
 SETTINGS = st.fixed_dictionaries(

@@ -1,5 +1,4 @@
 from tests.engine.toys import expected_output, request, run, toy_core
-
 from tracing.record import Code
 
 

@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 from engine.errors import ConfigError, ModelError
 from engine.text.chat_template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
-from tests.engine.conftest import CHATML
+from tests.conftest import CHATML
 
 STRICT = (
     "{{ bos_token }}{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"

@@ -1,0 +1,143 @@
+"""Live: the page follows a run while it is recorded, and agrees with it afterwards."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import tracing
+from tests.workbench.toy_run import ToyRun, make_toy_run
+from tests.workbench.web.conftest import Tab
+from workbench.web.child import web_process
+
+NAME = "live-run"
+
+
+@pytest.fixture
+def recording(environment: None, home: Path) -> Iterator[tracing.Recording]:
+    """A run that is being recorded, by a recorder process of its own."""
+    recording = tracing.start(home / "cutaway/runs" / NAME, record_tokens=True)
+    yield recording
+    recording.close()
+    for file in recording.run_dir.iterdir():
+        file.unlink()
+    recording.run_dir.rmdir()
+
+
+def follow(tab: Tab, toy: ToyRun, steps: int) -> None:
+    """Let the engine run, and wait until the page has seen its last step."""
+    toy.run(steps)
+    last = toy.core.scheduler.num_steps - 1
+    tab.until(
+        f"window.cutaway.report()?.last === {last} && window.cutaway.report().step === {last}"
+    )
+    tab.settled()
+
+
+def test_the_page_follows_a_run_and_agrees_with_the_engine(
+    tab: Tab, recording: tracing.Recording
+) -> None:
+    toy = make_toy_run(recording.recorder("core"), recording.recorder("api"))
+    tab.open(f"/replay/{NAME}")
+    tab.until("window.cutaway?.report()?.state === 'waiting'")
+    follow(tab, toy, 90)
+    assert tab.page.inner_text(".badge") == "Live"
+    compare(tab, toy)
+    # Looking back does not stop the run, and one key leads back to it.
+    tab.page.keyboard.press("ArrowLeft")
+    tab.until("window.cutaway.report().following === false")
+    toy.run(40)
+    last = toy.core.scheduler.num_steps - 1
+    tab.until(f"window.cutaway.report().last === {last}")
+    assert "behind" in tab.page.inner_text(".badge")
+    assert tab.report()["step"] < last
+    tab.page.keyboard.press("l")
+    follow(tab, toy, 10)
+    compare(tab, toy)
+    toy.drain()
+    recording.close()
+    tab.until("document.querySelector('.badge').dataset.kind === 'ended'")
+    assert f"step {toy.core.scheduler.num_steps - 1}" in tab.page.inner_text(".badge")
+    tab.page.reload()
+    tab.until("window.cutaway?.report()?.state === 'ready'")
+    tab.settled()
+    assert tab.page.inner_text(".badge") == "Replay"
+
+
+def compare(tab: Tab, toy: ToyRun) -> None:
+    """Every block, and who runs, as the engine saw them after the cursor's step."""
+    step = tab.report()["step"]
+    seen = toy.seen[step]
+    assert seen.pool is not None
+    script = """() => { const { run } = window.cutaway.get(), pool = run.pool(run.last);
+      return Array.from({ length: pool.num - 1 }, (_, i) => i + 1).map((b) => [
+        b, ['free', 'cached', 'used'][pool.state[b]],
+        Object.fromEntries((pool.holders[b] || []).map(([id, idx]) => [id, idx]))]); }"""
+    told = {b: (state, held) for b, state, held in tab.page.evaluate(script)}
+    for block, (state, _, held) in seen.pool.items():
+        assert told[block] == (state, {str(k): v for k, v in held.items()}), f"block {block}"
+    ends = tab.page.evaluate("window.cutaway.get().run.lives.filter((l) => l.end !== null).length")
+    assert ends <= toy.num_requests
+    lives = tab.page.evaluate("window.cutaway.get().run.lives.length")
+    assert lives == toy.num_requests
+
+
+def test_a_lost_line_is_said_and_mended(tab: Tab, recording: tracing.Recording) -> None:
+    toy = make_toy_run(recording.recorder("core"), recording.recorder("api"), seed=1)
+    toy.run(20)
+    recording.sync()
+    tab.replay(f"/replay/{NAME}")
+    tab.page.context.set_offline(True)
+    tab.page.evaluate("window.cutaway.get().live.source.onerror()")  # as a broken line would
+    tab.until("document.querySelector('.badge').dataset.kind === 'lost'")
+    tab.until("!document.querySelector('.banner').hidden")
+    assert "No news from the recorder" in tab.page.inner_text(".banner")
+    toy.run(20)
+    tab.page.context.set_offline(False)
+    last = toy.core.scheduler.num_steps - 1
+    tab.until(f"window.cutaway.report().last === {last}")
+    tab.until("document.querySelector('.banner').hidden")
+    tab.errors = [error for error in tab.errors if "ERR_INTERNET_DISCONNECTED" not in error]
+
+
+def test_a_child_workbench_ends_with_its_block(environment: None) -> None:
+    with web_process(port=0) as url:
+        assert httpx.get(url, timeout=30).status_code == 200
+    with pytest.raises(httpx.TransportError):
+        httpx.get(url, timeout=5)
+
+
+@pytest.mark.slow
+def test_a_real_server_is_chatted_with_and_watched(
+    tab: Tab, chat_model: Path, environment: None, home: Path, tmp_path: Path
+) -> None:
+    """`cutaway serve` with a tiny model: the start page finds it, the playground follows the request."""
+    command = [sys.executable, "-m", "workbench.cli", "serve", "--model", str(chat_model)]
+    command += ["--port", "0", "--num-blocks", "257", "--max-model-len", "512", "--record-tokens"]
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, process_group=0)
+    try:
+        tab.open("/")
+        tab.until("document.querySelector('.server') !== null", seconds=120)
+        tab.page.click(".server .button:nth-child(2)")
+        tab.until("window.cutaway?.report('chat') !== null")
+        tab.page.fill(".chat textarea", "Hello there")
+        tab.page.keyboard.press("Enter")
+        tab.until("window.cutaway.report('chat').followed !== null", seconds=60)
+        tab.until("!window.cutaway.report('chat').busy", seconds=60)
+        followed: Any = tab.page.evaluate("window.cutaway.report('chat').followed")
+        tab.until("window.cutaway.report()?.state === 'ready'")
+        tab.until(f"window.cutaway.report().req === {followed}")
+        assert followed in tab.report()["lives"]
+        assert "tokens/s" in tab.page.inner_text(".chatlog")
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
+        server.wait(60)

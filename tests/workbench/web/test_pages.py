@@ -1,0 +1,179 @@
+"""The other pages in Chromium: start, metrics, SQL; languages, themes, sizes; text that wants to be code."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from tests.workbench.web.conftest import RUN, Tab
+from tests.workbench.web.hostile import NAME, SCRIPT
+from workbench.look.palette import palette
+from workbench.look.words import Words
+
+PAGES = ("/", f"/replay/{RUN}?step=59", f"/metrics/{RUN}", f"/sql/{RUN}", "/playground")
+READY = {
+    "replay": "window.cutaway?.report()?.shown !== null && window.cutaway?.report()?.state === 'ready'",
+    "metrics": "document.querySelectorAll('.chart .main-svg').length > 0",
+    "sql": "document.querySelector('.ag-center-cols-container .ag-row') !== null",
+    "playground": "document.querySelector('.statebox') !== null",
+    "": "document.querySelectorAll('.runcard canvas[data-drawn]').length > 0",
+}
+
+
+def visit(tab: Tab, path: str) -> None:
+    tab.open(path)
+    tab.until(READY[path.split("?")[0].strip("/").split("/")[0]])
+
+
+def test_the_start_page_shows_runs_with_their_pictures_and_numbers(tab: Tab) -> None:
+    visit(tab, "/")
+    tab.until("document.querySelectorAll('.runcard canvas[data-drawn]').length === 2")
+    card = tab.page.locator(f".runcard[title={RUN}]")
+    text = card.inner_text()
+    assert "Small mixed" in text
+    assert "A preemption every 14 steps" in text
+    numbers = {
+        name: card.locator(f"[data-number={name}]").inner_text()
+        for name in ("requests", "steps", "preemptions", "budget_used")
+    }
+    assert numbers == {"requests": "30", "steps": "96", "preemptions": "7", "budget_used": "37 %"}
+    assert "No server is running" in tab.page.inner_text("#servers")
+    card.click()
+    tab.until("window.cutaway?.report()?.state === 'ready'")
+    assert tab.page.url.startswith(f"{tab.base}/replay/{RUN}")
+
+
+def test_metrics_are_honest_about_few_samples_and_link_to_their_sql(tab: Tab) -> None:
+    visit(tab, f"/metrics/{RUN}")
+    queue = tab.page.locator("tr[data-metric=ttft_ns]").inner_text()
+    assert "not estimable" in queue  # a p99 of less than 100 requests
+    assert tab.page.locator("[data-metric=preemptions] b").inner_text() == "7"
+    tab.page.click("[data-metric=kv] .source")
+    tab.until(READY["sql"])
+    assert "Use of the block pool" in tab.page.input_value("#sql-text")
+
+
+def test_sql_is_asked_shown_taken_along_and_guarded(tab: Tab, tmp_path: Path) -> None:
+    visit(tab, f"/sql/{RUN}?q={quote('select step, num_rows from step order by step limit 7')}")
+    assert tab.page.inner_text("#sql-count") == "rows: 7"
+    with tab.page.expect_download() as download:
+        tab.page.click("[data-download=csv]")
+    lines = Path(download.value.path()).read_text().splitlines()
+    assert lines[0] == "step,num_rows"
+    assert len(lines) == 8
+    with tab.page.expect_download() as download:
+        tab.page.click("[data-download=parquet]")
+    assert Path(download.value.path()).read_bytes()[:4] == b"PAR1"
+    for bad in (
+        "drop table step",
+        "copy step to '/tmp/x'",
+        "select * from read_csv('/etc/passwd')",
+        "attach '/tmp/y.db'",
+        "install httpfs",
+        "select 1; select 2",
+    ):
+        tab.page.fill("#sql-text", bad)
+        tab.page.click("#sql-run")
+        tab.until("document.querySelector('#sql-answer .alarm') !== null")
+        tab.page.fill("#sql-text", "select 41 + 1 as fine")
+        tab.page.keyboard.press("Control+Enter")
+        tab.until("document.querySelector('#sql-count')?.innerText === 'rows: 1'")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_every_page_speaks_the_language_without_errors(
+    new_tab: Callable[..., Tab], lang: str
+) -> None:
+    tab = new_tab()
+    words = Words(lang)
+    for path in PAGES:
+        visit(tab, f"{path}{'&' if '?' in path else '?'}lang={lang}")
+        assert tab.page.get_attribute("html", "lang") == ("zh-Hans" if lang == "zh" else "en")
+        nav = tab.page.inner_text("#nav")
+        assert words("web.nav.metrics") in nav
+        assert "web." not in tab.page.inner_text("body")
+    if lang == "zh":
+        visit(tab, f"/replay/{RUN}?step=59")
+        label = tab.page.get_attribute("[data-plot=batch] .base", "aria-label")
+        assert label is not None
+        assert label.startswith("第 59 步")
+
+
+def test_the_theme_changes_pictures_too_and_is_kept(tab: Tab) -> None:
+    tab.replay(f"/replay/{RUN}?step=59&theme=light")
+    script = "getComputedStyle(document.querySelector('.card')).backgroundColor"
+    assert tab.page.evaluate(script) == "rgb(255, 255, 255)"
+    tab.page.keyboard.press("d")
+    dark = palette()["web"]["dark"]["s1"]
+    r, g, b = (int(dark[i : i + 2], 16) for i in (1, 3, 5))
+    tab.until(f"{script} === 'rgb({r}, {g}, {b})'")
+    tab.settled()
+    hues = {tuple(int(h[i : i + 2], 16) for i in (1, 3, 5)) for h in palette()["hues"]["dark"]}
+    x, y, w, h = tab.page.evaluate(
+        "(() => { const { timeline } = window.cutaway.get(), view = timeline.batch;"
+        " const mark = view.marksAt(59).find((m) => !window.cutaway.get().run.step(59).rows"
+        ".find((r) => r.id === m.request).prefill); return view.rect(mark, timeline.scale); })()"
+    )
+    assert tab.pixel("batch", x + w // 2, y + h // 2) in hues
+    tab.open("/")
+    assert tab.page.get_attribute("html", "data-theme") == "dark"
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (800, 1100)])
+def test_no_page_is_wider_than_the_window(
+    new_tab: Callable[..., Tab], width: int, height: int
+) -> None:
+    tab = new_tab(viewport={"width": width, "height": height})
+    for path in PAGES:
+        visit(tab, path)
+        assert tab.page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+def test_hostile_text_stays_text_on_every_page(tab: Tab) -> None:
+    ask = quote("select external_id, model from request, run")
+    for path in (
+        f"/replay/{quote(NAME)}?step=4&mark=preempt.4.{(1 << 32) + 7}.0",
+        f"/metrics/{quote(NAME)}",
+        f"/sql/{quote(NAME)}?q={ask}",
+    ):
+        visit(tab, path)
+    cell = tab.page.inner_text(".ag-center-cols-container .ag-row [col-id=c0]")
+    assert cell == SCRIPT
+    assert tab.page.locator("img[src=x], .replay script, #page script").count() == 0
+    visit(tab, "/")
+    assert NAME.replace("-", " ")[1:] in tab.page.inner_text("#runs")
+    # Neither what asks for a run that is none, nor what asks nonsense, gets more than words.
+    tab.open(f"/replay/{quote('no such run')}")
+    tab.until("document.querySelector('.statebox') !== null")
+    assert "there is no run" in tab.page.inner_text(".statebox")
+    tab.errors = [error for error in tab.errors if "404" not in error]
+
+
+def test_keys_are_listed_and_off_while_typing(tab: Tab) -> None:
+    tab.replay(f"/replay/{RUN}?step=10")
+    tab.page.keyboard.press("?")
+    tab.until("document.getElementById('help').open")
+    assert "Space" in tab.page.inner_text("#help")
+    tab.page.keyboard.press("Escape")
+    tab.until("!document.getElementById('help').open")
+    tab.page.keyboard.press("/")
+    tab.page.keyboard.type("r12")
+    assert tab.report()["step"] == 10
+    tab.page.keyboard.press("Enter")
+    tab.until("window.cutaway.report().req !== null")
+    assert tab.report()["req"] & 0xFFFFFFFF == 12
+    tab.page.keyboard.press("g")
+    tab.page.keyboard.type("33")
+    tab.page.keyboard.press("Enter")
+    tab.until("window.cutaway.report().step === 33")
+
+
+def test_the_pages_ask_nobody_but_the_workbench(tab: Tab) -> None:
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    for path in PAGES:
+        visit(tab, path)
+    outside = {u for u in asked if not u.startswith((tab.base, "data:", "blob:"))}
+    assert json.dumps(sorted(outside)) == "[]"

@@ -1,0 +1,87 @@
+"""Following a live run: the recorder's stream as a series of events that survives the recorder.
+
+    async for event in follow(lambda: recorder_url(run_dir)):
+        match event.kind: keyframe | frame | gap | end      as `tracing.stream` says
+                          lost                              no connection; the next try comes by itself
+
+Whoever follows keeps no books: the cursor is kept here, and so is the patience. Where the recorder answers is
+asked for anew before each try, because one that was restarted has another port.
+
+Invariant: events come in the order of the stream; what is missed while the line is down is either continued
+by cursor or announced as a gap with a fresh keyframe behind it.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0)
+"""Waits between tries; the last one repeats."""
+SILENCE_SECONDS = 10.0
+"""Longer than the stream's comments are apart: then the line is dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """One event; `data` as in `tracing.stream`."""
+
+    kind: str
+    data: dict[str, Any]
+    cursor: str | None = None
+
+
+async def follow(
+    find_url: Callable[[], str | None], after: str | None = None
+) -> AsyncGenerator[StreamEvent]:
+    """Events until the run has ended; between tries `lost` with {"why", "retry_s"}. Closing it ends it."""
+    num_failed = 0
+    while True:
+        url, why = find_url(), "nobody records it at the moment"
+        if url is not None:
+            try:
+                async with aclosing(_connect(url, after)) as events:
+                    async for event in events:
+                        num_failed = 0
+                        after = event.cursor or after
+                        yield event
+                        if event.kind == "end":
+                            return
+                why = "the recorder closed the line"
+            except httpx.HTTPError as error:
+                why = str(error) or type(error).__name__
+        retry_s = RETRY_SECONDS[min(num_failed, len(RETRY_SECONDS) - 1)]
+        num_failed += 1
+        yield StreamEvent("lost", {"why": why, "retry_s": retry_s})
+        await asyncio.sleep(retry_s)
+
+
+async def _connect(url: str, after: str | None) -> AsyncGenerator[StreamEvent]:
+    """One connection, until it breaks. Raises httpx.HTTPError."""
+    headers = {} if after is None else {"last-event-id": after}
+    timeout = httpx.Timeout(SILENCE_SECONDS)
+    # No proxies and no redirects: this talks to a process on this machine.
+    async with (
+        httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False) as client,
+        client.stream("GET", "/stream", headers=headers) as response,
+    ):
+        response.raise_for_status()
+        async for event in _parse(response.aiter_lines()):
+            yield event
+
+
+async def _parse(lines: AsyncIterator[str]) -> AsyncGenerator[StreamEvent]:
+    """Server-Sent Events: fields, then an empty line; comments begin with a colon."""
+    fields: dict[str, str] = {}
+    async for line in lines:
+        name, _, value = line.partition(": ")
+        if not line and "data" in fields:
+            data = json.loads(fields["data"])
+            yield StreamEvent(fields.get("event", "message"), data, fields.get("id"))
+            fields = {}
+        elif name in ("event", "data", "id"):
+            fields[name] = value

@@ -1,0 +1,150 @@
+"""Following a live run: the recorder's stream moves the session's model.
+
+A keyframe starts a model anew, with the history of the steps before it by queries; frames move it on; a
+gap or a lost line is said, and healed by the next keyframe. While the view is frozen, frames are only
+counted. When the run ends it becomes a replay; when a server starts where the old one was, that one is
+followed.
+
+Invariant: whatever happens to recorder and server, the last state stays on the screen, and it says how
+old it is.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+
+from tracing.errors import TraceError
+from tracing.follow import StreamEvent, follow
+from workbench.tui.model import Model, load
+from workbench.tui.session import Mode, Notice, Session
+from workbench.tui.source import Source
+
+BEHIND_NS = 1_000_000_000
+"""Older frames than this are worth a word."""
+NOTICE_SECONDS = 5.0
+LOOK_SECONDS = 1.0
+"""How often a server is looked for when there is none."""
+
+
+class Follower:
+    """Keeps a session up to date; `find` names the source again after it has ended."""
+
+    def __init__(self, session: Session, find: Callable[[], Source | None]) -> None:
+        self._session = session
+        self._find = find
+        self._task: asyncio.Task[None] | None = None
+        self._notice_until = 0.0
+        self._lost_since: float | None = None
+        session.resume = self.start
+
+    def start(self) -> None:
+        """Follow from the newest step on."""
+        self.stop()
+        self._task = asyncio.create_task(self._run())
+
+    def stop(self) -> None:
+        """Leave the stream."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _run(self) -> None:
+        while True:
+            source = self._session.source
+            if source is not None and source.is_live:
+                async with aclosing(follow(source.find_url)) as events:
+                    async for event in events:
+                        await self._take(source, event)
+                await self._end(source)
+            await self._look_for_another(source)
+
+    async def _take(self, source: Source, event: StreamEvent) -> None:
+        session = self._session
+        match event.kind:
+            case "keyframe":
+                self._lost_since = None
+                if session.mode is Mode.PAUSED:
+                    session.missed(event.data["state"]["step"])
+                    return
+                model = await asyncio.to_thread(_build, source, event)
+                session.show(model)
+                notice = session.notice if time.monotonic() < self._notice_until else None
+                session.enter(Mode.LIVE, notice)  # if it is held, the next look says so
+            case "frame" if session.is_following:
+                session.apply(event.data["rows"])
+                self._say_if_behind(event.data["published_ns"])
+            case "frame":
+                session.missed(event.data["last_step"])
+            case "gap":
+                count = event.data["count"]
+                key = "tui.notice.gap" if count is not None else "tui.notice.gap_unknown"
+                self._notice_until = time.monotonic() + NOTICE_SECONDS
+                session.notice = Notice(key, {"count": count})
+            case "lost":
+                self._lose(event)
+
+    def _say_if_behind(self, published_ns: int) -> None:
+        session, lag_ns = self._session, time.time_ns() - published_ns
+        if lag_ns > BEHIND_NS:
+            session.notice = Notice("tui.notice.behind", {"s": f"{lag_ns / 1e9:.1f}"})
+            self._notice_until = time.monotonic() + 1.0
+        elif session.notice is not None and time.monotonic() > self._notice_until:
+            session.notice = None
+
+    def _lose(self, event: StreamEvent) -> None:
+        session, now = self._session, time.monotonic()
+        self._lost_since = self._lost_since or now
+        if session.model is None:
+            session.error = None
+        values = {
+            "s": f"{now - self._lost_since:.0f}",
+            "retry": f"{event.data['retry_s']:g}",
+            "step": max(0, session.newest_step),
+        }
+        if session.mode is Mode.PAUSED:
+            session.notice = Notice("tui.notice.lost", values, is_alarm=True)
+        elif session.model is not None:
+            session.enter(Mode.LOST, Notice("tui.notice.lost", values, is_alarm=True))
+
+    async def _end(self, source: Source) -> None:
+        """The run is complete: from now on it is a replay of itself."""
+        session = self._session
+        if source.run_dir is None or session.model is None:
+            session.enter(Mode.ENDED, Notice("tui.notice.ended", {}))
+            return
+        from workbench.tui.source import of_run
+
+        for _ in range(100):  # the recorder still closes the file
+            replay = await asyncio.to_thread(of_run, source.run_dir)
+            if not replay.is_live:
+                break
+            await asyncio.sleep(0.1)
+        step = session.model.step
+        run = await asyncio.to_thread(replay.open)
+        model = await asyncio.to_thread(load, run, replay.title, replay.created_ns, step)
+        session.source = replay
+        session.show(model)
+        session.enter(Mode.REPLAY, Notice("tui.notice.ended", {}))
+
+    async def _look_for_another(self, before: Source | None) -> None:
+        """Until a server is there that is not the one that has just gone."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                found = await asyncio.to_thread(self._find)
+            except TraceError:
+                continue
+            if (
+                found is not None
+                and found.is_live
+                and (before is None or found.run_dir != before.run_dir)
+            ):
+                self._session.source = found
+                self._session.enter(Mode.LOADING)
+                return
+
+
+def _build(source: Source, event: StreamEvent) -> Model:
+    """A model at a keyframe, with the history before it."""
+    return load(source.open(), source.title, source.created_ns, None, start=event.data)

@@ -1,0 +1,115 @@
+"""`--once` and `--json`: the engine in a few lines for scripts, or as one object with the same names.
+
+No escape codes, at most 80 columns. Every number is a field of a query; nothing is computed here.
+"""
+
+import json
+from typing import Any
+
+import click
+
+from workbench.look.palette import label_of
+from workbench.look.words import Words
+from workbench.tui import numbers
+from workbench.tui.log import say
+from workbench.tui.model import Model, load
+from workbench.tui.rates import NUM_STEPS, rates_of
+from workbench.tui.source import Source
+
+METRICS = (("TTFT", "ttft_ns"), ("ITL", "itl_ns"), ("E2E", "e2e_ns"))
+
+
+def print_once(source: Source, *, step: int | None, as_json: bool, lang: str) -> None:
+    """Read the run at a step, or as it is now, and print it. Raises TraceError."""
+    run = source.open()
+    try:
+        model = load(run, source.title, source.created_ns, step)
+        said = summarise(model, source, Words(lang))
+    finally:
+        run.close()
+    click.echo(json.dumps(said, ensure_ascii=False, indent=1) if as_json else as_text(said))
+
+
+def summarise(model: Model, source: Source, words: Words) -> dict[str, Any]:
+    """What is printed, as plain values. Times in ns, shares from 0 to 1; null: not known."""
+    state, row = model.state, model.state.step_row or {}
+    rates = rates_of(model.timeline.upto(model.step, NUM_STEPS))
+    waiting = state.waiting
+    arrivals = [state.requests[who]["arrival_ns"] for who in waiting]
+    telling = [e for e in model.timeline.entries(model.step, 2000) if e.kind in ("preempt", "skip")]
+    last = telling[-1] if telling else None
+    latency = {
+        name: {p: model.figures.latency.get(metric, {}).get(p) for p in ("p50", "p95", "p99", "n")}
+        for name, metric in METRICS
+    }
+    return {
+        "run": source.title,
+        "live": source.is_live,
+        "policy": state.run.get("policy"),
+        "step": model.step,
+        "last_step": model.last_step,
+        "time_ns": model.now_ns - model.created_ns if model.now_ns else None,
+        "requests": {
+            "running": len(state.running),
+            "max": row.get("max_num_seqs"),
+            "waiting": len(waiting),
+            "oldest_ns": max(0, model.now_ns - min(arrivals)) if arrivals else None,
+            "preempted": state.totals["preemptions"],
+            "done": state.totals["ended"],
+        },
+        "blocks": {
+            "used": row.get("used_blocks"),
+            "cached_free": row.get("cached_free_blocks"),
+            "free": row.get("free_blocks"),
+        },
+        "rates": {
+            "prefill_per_s": rates.prefill_per_s,
+            "decode_per_s": rates.decode_per_s,
+            "budget_share": rates.budget_share,
+            "hit_share": rates.hit_share,
+        },
+        "latency_ns": latency,
+        "why": None
+        if last is None
+        else {
+            "step": last.step,
+            "kind": last.kind,
+            "request": label_of(last.request_id),
+            "sentence": say(last, model.reasons, words, model.facts),
+        },
+    }
+
+
+def as_text(said: dict[str, Any]) -> str:
+    """The summary in lines."""
+    requests, blocks, rates = said["requests"], said["blocks"], said["rates"]
+    where = f"step {said['step']} of {said['last_step']}"
+    time = "" if said["time_ns"] is None else f"  time {said['time_ns'] / 1e9:.2f} s"
+    oldest = numbers.duration(requests["oldest_ns"]).strip()
+    lines = [
+        f"cutaway  run {said['run']}  policy {said['policy'] or numbers.NOTHING}  {where}{time}",
+        f"requests   running {requests['running']}/{requests['max'] or numbers.NOTHING}"
+        f"  waiting {requests['waiting']}  oldest {oldest}  preempted {requests['preempted']}",
+    ]
+    if blocks["used"] is not None:
+        whole = blocks["used"] + blocks["cached_free"] + blocks["free"]
+        lines.append(
+            f"blocks     in use {blocks['used']}/{whole}  cached and free {blocks['cached_free']}"
+        )
+    lines.append(
+        f"tokens/s   prefill {_whole(rates['prefill_per_s'])}  decode {_whole(rates['decode_per_s'])}"
+        f"  budget use {numbers.percent(rates['budget_share'])} %"
+        f"  prefix hit {numbers.percent(rates['hit_share'])} %"
+    )
+    lines.append(f"latency    {'p50':>8}{'p95':>8}{'p99':>8}{'n':>8}")
+    for name, found in said["latency_ns"].items():
+        times = "".join(f"{numbers.duration(found[p]):>8}" for p in ("p50", "p95", "p99"))
+        lines.append(f"  {name:<9}{times}{found['n'] or 0:>8}")
+    if said["why"] is not None:
+        why = said["why"]
+        lines.append(f"why        {why['step']} {why['kind']} {why['request']}: {why['sentence']}")
+    return "\n".join(line if len(line) <= 80 else line[:79] + "…" for line in lines)
+
+
+def _whole(value: float | None) -> str:
+    return numbers.NOTHING if value is None else f"{value:,.0f}"

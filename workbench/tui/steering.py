@@ -1,0 +1,192 @@
+"""Keys that reach the server: send a prompt, and with `--dev` pause, step, breakpoints, knobs, abort.
+
+The server is asked once a second whether it is held; while it is, the header says by what, and the Batch
+screen shows the plan of the step that did not run.
+"""
+
+import asyncio
+import uuid
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from workbench.look.palette import label_of, number_of
+from workbench.tui.dialogs import Ask, Choose
+from workbench.tui.server_api import ServerApi, ServerError
+from workbench.tui.session import Mode, Notice
+
+if TYPE_CHECKING:
+    from workbench.tui.app import TopApp
+
+LOOK_SECONDS = 1.0
+APPEAR_SECONDS = 10.0
+"""How long a request that was sent may take to show up in the trace."""
+
+
+class Steering:
+    """What the application asks of the server."""
+
+    def __init__(self, app: "TopApp", key: str | None) -> None:
+        self._app = app
+        self._key = key
+        self._controlled: str | None = None
+        """URL of a server that lets itself be controlled."""
+        self._refused: str | None = None
+        """URL of one that does not."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- control ---------------------------------------------------------------------------------
+
+    async def look(self) -> None:
+        """Ask whether the engine is held still; a server without --dev is asked once."""
+        api = self._api()
+        if api is None or api.url == self._refused or not self._app.desk.session.is_following:
+            return
+        try:
+            state = await api.control("state")
+        except ServerError:
+            if self._controlled is None:
+                self._refused = api.url
+            return
+        self._controlled = api.url
+        self._take(state)
+
+    async def pause_or_resume(self) -> None:
+        """P."""
+        held = self._app.desk.session.held
+        await self._act("resume" if held is not None else "pause", {})
+
+    async def step(self) -> None:
+        """O."""
+        await self._act("step", {"steps": 1})
+
+    def ask_breakpoint(self) -> None:
+        """B: a condition, or the number of one to remove."""
+        words = self._app.desk.words
+
+        def answered(text: str | None) -> None:
+            if text is None:
+                return
+            if text.isdigit():
+                self._start(self._act("breakpoint/remove", {"id": int(text)}))
+            else:
+                self._start(self._act("breakpoint", {"when": text}))
+
+        points = (self._app.desk.session.control or {}).get("breakpoints", [])
+        known = "   ".join(f"{point['id']}: {point['when']}" for point in points)
+        note = words("tui.ask.breakpoint_note") + (f"\n{known}" if known else "")
+        self._app.push_screen(Ask(words("tui.ask.breakpoint"), note), answered)
+
+    def ask_knob(self) -> None:
+        """K: name=value."""
+        words = self._app.desk.words
+
+        def answered(text: str | None) -> None:
+            name, _, value = (text or "").partition("=")
+            if text is None:
+                return
+            if not value.strip().lstrip("-").isdigit():
+                self._app.tell("tui.notice.error", error=words("tui.ask.knobs_note"))
+                return
+            self._start(self._act("knob", {"name": name.strip(), "value": int(value)}))
+
+        knobs = (self._app.desk.session.control or {}).get("knobs", {})
+        now = "   ".join(f"{name}={value}" for name, value in knobs.items())
+        self._app.push_screen(
+            Ask(words("tui.ask.knobs"), now or words("tui.ask.knobs_note")), answered
+        )
+
+    def ask_abort(self, request_id: int) -> None:
+        """X: sure?"""
+        words, name = self._app.desk.words, label_of(request_id)
+        options = [("no", words("tui.ask.no")), ("yes", words("tui.ask.yes"))]
+
+        def answered(choice: str | None) -> None:
+            if choice == "yes":
+                self._start(self._act("abort", {"request": request_id}))
+
+        self._app.push_screen(Choose(words("tui.ask.abort", name=name), options, "no"), answered)
+
+    async def _act(self, path: str, body: dict[str, Any]) -> None:
+        api, app = self._api(), self._app
+        if api is None:
+            app.tell("tui.notice.no_server")
+            return
+        try:
+            state = await api.control(path, body)
+        except ServerError as error:
+            if api.url == self._refused:
+                app.tell("tui.notice.no_control")
+            else:
+                app.complain(str(error))
+            return
+        self._controlled = api.url
+        self._take(state)
+
+    def _take(self, state: dict[str, Any]) -> None:
+        """Let the screen say what the server says."""
+        session = self._app.desk.session
+        session.control = state
+        was_held, is_held = session.mode is Mode.HELD, state["paused"]
+        if is_held and session.is_following:
+            by = state["stopped_by"]
+            key = "tui.notice.held" if by else "tui.notice.held_by_hand"
+            session.enter(Mode.HELD, Notice(key, {"step": state["next_step"], "by": by}))
+        elif was_held and not is_held:
+            session.enter(Mode.LIVE)
+
+    # -- a prompt --------------------------------------------------------------------------------
+
+    def ask_prompt(self) -> None:
+        """i: send a chat and follow it."""
+        api, app = self._api(), self._app
+        source = app.desk.session.source
+        if api is None or source is None:
+            app.tell("tui.notice.no_server")
+            return
+        words, model = app.desk.words, source.model or ""
+
+        def answered(prompt: str | None) -> None:
+            if prompt is not None:
+                self._start(self._send(api, model, prompt))
+
+        title = words("tui.ask.prompt", model=model)
+        app.push_screen(Ask(title, words("tui.ask.prompt_note")), answered)
+
+    async def _send(self, api: ServerApi, model: str, prompt: str) -> None:
+        own = uuid.uuid4().hex
+        external_id = f"chatcmpl-{own}"
+        drafts = self._app.desk.drafts
+        drafts[external_id] = ""
+        self._start(self._follow(external_id))
+        try:
+            async with aclosing(api.chat(model, prompt, own)) as pieces:
+                async for piece in pieces:
+                    drafts[external_id] += piece
+                    self._app.desk.session.changed()
+        except ServerError as error:
+            self._app.complain(str(error))
+
+    async def _follow(self, external_id: str) -> None:
+        """Go to the request as soon as the trace tells of it."""
+        session, end = self._app.desk.session, asyncio.get_running_loop().time() + APPEAR_SECONDS
+        while asyncio.get_running_loop().time() < end:
+            model = session.model
+            for request_id, facts in (model.state.requests if model else {}).items():
+                if facts["external_id"] == external_id:
+                    self._app.desktop.action_open_request(request_id)
+                    self._app.tell("tui.notice.sent", n=number_of(request_id))
+                    return
+            await asyncio.sleep(0.1)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _api(self) -> ServerApi | None:
+        source = self._app.desk.session.source
+        if source is None or source.server_url is None:
+            return None
+        return ServerApi(source.server_url, self._key)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

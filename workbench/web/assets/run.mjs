@@ -1,0 +1,303 @@
+/* One run in the browser: what is known of it, step by step, and how to learn more.
+ *
+ * Steps come in chunks of 64 from the server, or one by one from the live stream; both carry the rows of the
+ * tables under their own names, and both end up in `addRows`. So every view draws a live run and a recorded one
+ * by the same code.
+ *
+ * Invariant: a step in `steps` is complete; times are milliseconds since the run began.
+ */
+
+import { ask } from './fetch.mjs';
+import { Pool, VICTIM } from './pool.mjs';
+
+export const CHUNK = 64;
+const MAX_CHUNKS = 128;
+const COARSE = 1600;
+
+export class Run {
+  constructor(name, overview) {
+    this.name = name;
+    this.facts = overview.facts;
+    this.info = overview.run;
+    this.config = JSON.parse(overview.run?.config || '{}');
+    this.engines = overview.engines;
+    this.live = overview.live;
+    this.baseNs = overview.facts.start_ns ?? overview.run?.created_ns ?? 0;
+    this.blockSize = overview.facts.block_size || 16;
+    this.numBlocks = overview.facts.num_blocks || 0;
+    this.steps = new Map();
+    this.chunks = new Map();
+    this.coarse = [];
+    this.lives = [];
+    this.lifeOf = new Map();
+    this.listeners = new Set();
+    this.asking = 0;
+    this.later = null;
+    this.version = 0;  // counts what was learnt, so that a view knows when its picture is old
+    this.use(overview.engines[0]?.engine_id ?? 0);
+  }
+
+  /** Ask for the run's facts. Throws Refused. */
+  static async open(name, engine = null) {
+    const run = new Run(name, await ask(`/data/runs/${encodeURIComponent(name)}/overview`));
+    if (engine !== null && run.engines.some((e) => e.engine_id === engine)) run.use(engine);
+    return run;
+  }
+
+  use(engine) {
+    const found = this.engines.find((e) => e.engine_id === engine);
+    this.engine = engine;
+    this.first = found?.first_step ?? 0;
+    this.last = found?.last_step ?? -1;
+    this.budget = found?.token_budget ?? 0;
+    this.maxSeqs = found?.max_num_seqs ?? 0;
+    this.level = found?.min_level ?? null;
+  }
+
+  path(what) { return `/data/runs/${encodeURIComponent(this.name)}/${what}`; }
+  ms(ns) { return ns === null || ns === undefined ? null : (ns - this.baseNs) / 1e6; }
+  onChange(listener) { this.listeners.add(listener); return () => this.listeners.delete(listener); }
+  changed(what) { this.version += 1; for (const listener of this.listeners) listener(what); }
+
+  /** What the whole-run views need: coarse columns and requests. */
+  async load() {
+    if (this.last < this.first) return;
+    const [coarse, lives] = await Promise.all([
+      this.bins(this.first, this.last, COARSE), ask(this.path('lives'), { engine: this.engine })]);
+    this.coarse = coarse;
+    for (const life of objects(lives)) this.addLife(life);
+    this.isCut = lives.rows.length >= 20000;
+    this.changed('load');
+  }
+
+  async bins(a, b, most) {
+    const answer = await ask(this.path('bins'), { engine: this.engine, a, b, most });
+    return objects(answer).map((bin) => ({
+      ...bin, start: this.ms(bin.start_ns), end: this.ms(bin.end_ns), slowest: bin.slowest_ns / 1e6 }));
+  }
+
+  // -- steps ---------------------------------------------------------------------------------------
+
+  step(n) { return this.steps.get(n); }
+  /** Whether step n is here, or its chunk is and there is no such step. */
+  knows(n) {
+    const chunk = this.chunks.get(Math.floor(n / CHUNK));
+    return Boolean(this.steps.get(n)?.done || (chunk && !chunk.loading && chunk.upTo >= n));
+  }
+
+  /** Fetch what is missing of steps a..b; returns a promise, and calls listeners as chunks arrive. */
+  ensure(a, b) {
+    const wanted = [];
+    const lo = Math.max(a, this.first), hi = Math.min(b, this.last);
+    for (let i = Math.floor(lo / CHUNK); i * CHUNK <= hi; i += 1) {
+      const chunk = this.chunks.get(i);
+      const need = Math.min(i * CHUNK + CHUNK - 1, this.last);
+      if (chunk) { this.chunks.delete(i); this.chunks.set(i, chunk); }  // most recently used last
+      if (chunk?.loading) wanted.push(chunk.loading);
+      else if (!chunk || chunk.upTo < need) wanted.push(this.fetchChunk(i));
+    }
+    return Promise.all(wanted);
+  }
+
+  fetchChunk(i) {
+    const a = i * CHUNK, b = a + CHUNK - 1, upTo = Math.min(b, this.last);
+    const chunk = this.chunks.get(i) || { upTo: a - 1, pool: null };
+    this.chunks.set(i, chunk);
+    chunk.loading = ask(this.path('steps'), { engine: this.engine, a, b }).then((answer) => {
+      for (let s = a; s <= upTo; s += 1) this.steps.delete(s);
+      chunk.at = null;
+      this.addRows(answer.columns, answer.rows);
+      Object.assign(chunk, { upTo: Math.max(upTo, chunk.upTo), loading: null, failed: null });
+      this.forget();
+      this.changed('steps');
+    }, (error) => {
+      Object.assign(chunk, { upTo, loading: null, failed: error.message });
+      this.changed('error');
+    });
+    return chunk.loading;
+  }
+
+  forget() {
+    for (const i of this.chunks.keys()) {
+      if (this.chunks.size <= MAX_CHUNKS) break;
+      this.chunks.delete(i);
+      for (let s = i * CHUNK; s < (i + 1) * CHUNK; s += 1) this.steps.delete(s);
+    }
+  }
+
+  /** Rows by table, as the server and the stream have them, into steps. What is complete already stays. */
+  addRows(columns, rows) {
+    const sealed = new Set();
+    const each = (table, use) => {
+      const names = columns[table];
+      if (!names || !rows[table]) return;
+      const at = Object.fromEntries(names.map((name, i) => [name, i]));
+      for (const row of rows[table]) {
+        const n = row[at.step];
+        if (n === null || sealed.has(n) || (at.engine_id !== undefined && row[at.engine_id] !== this.engine)) continue;
+        if (table === 'step' && this.steps.get(n)?.done) { sealed.add(n); continue; }
+        const step = this.blank(n), seq = row[at.seq];
+        // An abort between two steps belongs to the next one, and may come twice: with a chunk and by the stream.
+        if (table !== 'step' && seq !== undefined) {
+          if (seq <= (step.seen[table] ?? -1)) continue;
+          step.seen[table] = seq;
+        }
+        use(step, (name) => row[at[name]]);
+      }
+    };
+    each('step', (step, v) => this.fillStep(step, v));
+    each('step_request', (step, v) => step.rows.push({
+      id: v('request_id'), code: v('code'), n: v('num_scheduled_tokens'), computed: v('num_computed_tokens'),
+      len: v('num_tokens'), prefill: Boolean(v('is_prefill')), cached: v('num_cached_tokens') || 0,
+      recomputed: v('num_recomputed_tokens') || 0 }));
+    each('decision', (step, v) => step.decisions.push({
+      code: v('code'), seq: v('seq'), id: v('request_id'), other: v('other_id'),
+      a: [v('a0'), v('a1'), v('a2'), v('a3')] }));
+    each('kv_event', (step, v) => step.kv.push({
+      code: v('code'), block: v('block_id'), num: v('num_blocks'), id: v('request_id'), other: v('other_id'),
+      idx: v('idx'), state: v('state'), key: v('free_key') }));
+    each('token', (step, v) => step.tokens.push({
+      id: v('request_id'), k: v('k'), gap: v('gap_ns') === null ? null : v('gap_ns') / 1e6 }));
+  }
+
+  blank(n) {
+    let step = this.steps.get(n);
+    if (!step) {
+      step = { step: n, done: false, seen: {}, rows: [], decisions: [], kv: [], tokens: [] };
+      this.steps.set(n, step);
+    }
+    return step;
+  }
+
+  fillStep(step, v) {
+    const start = this.ms(v('start_ns')), end = this.ms(v('end_ns'));
+    Object.assign(step, {
+      start, end: end ?? start, done: end !== null, collected: this.ms(v('collected_ns')) ?? start,
+      tokens_n: v('num_tokens') || 0, prefill: v('num_prefill_tokens') || 0, budget: v('token_budget'),
+      running: v('num_running'), waiting: v('num_waiting'), used: v('used_blocks'),
+      cachedFree: v('cached_free_blocks'), free: v('free_blocks'), preempted: v('num_preempted') || 0,
+      finished: v('num_finished'), level: v('level') });
+  }
+
+  // -- pool ----------------------------------------------------------------------------------------
+
+  /** The block pool after step n; null while something is missing (then it is fetched). */
+  pool(n) {
+    const i = Math.floor(n / CHUNK), chunk = this.chunks.get(i);
+    if (!chunk?.pool) this.wantPool(i, n);
+    if (!chunk?.pool || !this.steps.get(n)?.done) return null;
+    if (!chunk.at || chunk.at.step > n) chunk.at = { step: i * CHUNK - 1, pool: chunk.pool.clone() };
+    while (chunk.at.step < n) {
+      chunk.at.step += 1;
+      const step = this.steps.get(chunk.at.step);
+      if (step) chunk.at.pool.apply(step);
+    }
+    return chunk.at.pool;
+  }
+
+  /** Fetch what pool(n) needs, rows and keyframe at once. Who scrubs wildly gets the last place he asked for. */
+  wantPool(i, n) {
+    if (n < this.first || n > this.last || this.chunks.get(i)?.poolLoading) return;
+    if (this.asking >= 2) { this.later = n; return; }
+    if (!this.chunks.has(i)) this.fetchChunk(i);
+    const chunk = this.chunks.get(i), before = this.chunks.get(i - 1);
+    if (before?.pool && before.upTo >= i * CHUNK - 1 && this.steps.has(i * CHUNK - 1)) {
+      chunk.pool = this.pool(i * CHUNK - 1)?.clone() ?? null;  // played over the border
+      if (chunk.pool) return;
+    }
+    this.asking += 1;
+    chunk.poolLoading = this.fetchPool(chunk, Math.max(-1, i * CHUNK - 1)).finally(() => {
+      this.asking -= 1;
+      chunk.poolLoading = null;
+      const { later } = this;
+      this.later = null;
+      if (later !== null) this.pool(later);
+    });
+  }
+
+  async fetchPool(chunk, step) {
+    const asked = { engine: this.engine, step };
+    try {
+      chunk.pool = Pool.from(await ask(this.path('pool'), asked), this.numBlocks);
+      this.changed('pool');
+      // Whose a cached block was is not needed for the first picture.
+      const { owners } = await ask(this.path('owners'), asked);
+      for (const [b, id] of Object.entries(owners)) if (id !== null) chunk.pool.owner[b] = id;
+      chunk.at = null;
+      this.changed('pool');
+    } catch (error) { chunk.poolFailed = error.message; this.changed('error'); }
+  }
+
+  // -- requests ------------------------------------------------------------------------------------
+
+  addLife(row) {
+    const known = this.lifeOf.get(row.request_id);
+    const life = known || { id: row.request_id, preempted: [], resumed: [], firstRow: null, lastRow: null,
+      firstToken: null, arrivalStep: null, output: 0, end: null, code: null };
+    Object.assign(life, {
+      arrival: this.ms(row.arrival_ns), end: this.ms(row.end_ns), code: row.code, prompt: row.num_prompt_tokens,
+      maxTokens: row.max_tokens, cached: row.num_cached_tokens, recomputed: row.num_recomputed_tokens || 0 });
+    if (!known || row.first_row !== undefined) {
+      Object.assign(life, {
+        output: row.num_output_tokens ?? life.output, arrivalStep: row.arrival_step ?? life.arrivalStep,
+        firstRow: row.first_row ?? life.firstRow, lastRow: row.last_row ?? life.lastRow,
+        firstToken: row.first_token ?? life.firstToken, firstTokenMs: this.ms(row.first_token_ns),
+        preempted: row.preempted ?? life.preempted, resumed: row.resumed ?? life.resumed });
+    }
+    if (known) return known;
+    this.lifeOf.set(life.id, life);
+    // Arrivals come nearly in order: walk back from the end.
+    let at = this.lives.length;
+    while (at > 0 && this.lives[at - 1].arrival > life.arrival) at -= 1;
+    this.lives.splice(at, 0, life);
+    return life;
+  }
+
+  /** First and last step of a life; the last is the run's while it is open. */
+  span(life) {
+    const from = life.arrivalStep ?? life.firstRow ?? this.stepAt(life.arrival);
+    const to = life.end === null ? this.last : life.lastRow ?? this.stepAt(life.end);
+    return [from, Math.max(from, to)];
+  }
+
+  // -- time ----------------------------------------------------------------------------------------
+
+  /** When a step began, exactly if it is loaded, else between its neighbours in the coarse columns. */
+  startOf(n) {
+    const step = this.steps.get(n);
+    if (step?.done) return step.start;
+    const bin = this.binAt((bin) => bin.step <= n);
+    if (!bin) return 0;
+    const share = (n - bin.step) / (bin.last_step - bin.step + 1);
+    return bin.start + Math.min(1, share) * (bin.end - bin.start);
+  }
+
+  endOf(n) { return this.steps.get(n)?.end ?? this.startOf(n + 1); }
+
+  /** The step that was going on at a time. */
+  stepAt(ms) {
+    const bin = this.binAt((bin) => bin.start <= ms);
+    if (!bin) return this.first;
+    const share = (ms - bin.start) / Math.max(1e-9, bin.end - bin.start);
+    let n = Math.min(bin.last_step, Math.floor(bin.step + share * (bin.last_step - bin.step + 1)));
+    while (this.steps.get(n)?.start > ms && n > bin.step) n -= 1;
+    while (this.steps.get(n + 1)?.start <= ms && n < bin.last_step) n += 1;
+    return n;
+  }
+
+  binAt(isBefore) {
+    let lo = 0, hi = this.coarse.length - 1, found = null;
+    while (lo <= hi) {
+      const mid = (lo + hi) >> 1;
+      if (isBefore(this.coarse[mid])) { found = this.coarse[mid]; lo = mid + 1; } else hi = mid - 1;
+    }
+    return found || this.coarse[0] || null;
+  }
+}
+
+/** Rows as objects by column name. */
+export function objects({ columns, rows }) {
+  return rows.map((row) => Object.fromEntries(columns.map((name, i) => [name, row[i]])));
+}
+
+export { VICTIM };

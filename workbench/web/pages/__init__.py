@@ -1,0 +1,1 @@
+"""The pages, one file each; `shell` chooses by the address."""

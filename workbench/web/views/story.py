@@ -1,0 +1,78 @@
+"""What a why card says, before it is laid out, and what all stories have in common.
+
+Sentences are lists of children (`sentences`); the SQL is the one that shows the same facts.
+
+Invariant: a story without a recorded reason says that none was recorded.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracing.reader import Run
+from workbench.look.words import Words
+from workbench.web.parts import duration
+from workbench.web.views.sentences import Who, reason, sentence
+from workbench.web.views.why_facts import Mark, Row
+
+MAX_REASONS = 4
+
+
+@dataclass(slots=True)
+class Story:
+    """What the card says, part by part."""
+
+    title: list[Any]
+    place: list[Any]
+    sql: str
+    num_rows: int = 0
+    """Of the answer to `sql`."""
+    what: list[Any] = field(default_factory=list)
+    why: list[Any] = field(default_factory=list)
+    who: list[Any] = field(default_factory=list)
+    bill: tuple[int, int] | None = None
+    """Tokens that were kept, tokens that had to be computed again."""
+    bill_text: list[Any] = field(default_factory=list)
+    hue: str = ""
+    is_alarm: bool = False
+    place_of: tuple[int, int] | None = None
+    """Its place among all of its kind, and how many there are."""
+
+
+def where(run: Run, words: Words, mark: Mark, step: Row | None, *more: str) -> list[Any]:
+    """Step, time since the first one, and what else places the mark."""
+    said = [words("web.tell.step", n=f"{mark.step:,}")]
+    if step is not None:
+        ((start,),) = run.sql("SELECT min(start_ns) FROM step").rows
+        said.append(duration(words, step["start_ns"] - start))
+    return [words("web.list.dot").join([*said, *more])]
+
+
+def unrecorded(words: Words, step: Row | None) -> list[Any]:
+    """That nothing is known, and at which level."""
+    level = "?" if step is None or step["level"] is None else step["level"]
+    return [sentence(words, "web.tell.unrecorded", n=level)]
+
+
+def named_reason(words: Words, row: Row) -> list[Any]:
+    """A reason with its request in front, where it has one."""
+    told = reason(words, row)
+    if row["request_id"] is None:
+        return told
+    return [*sentence(words, "web.tell.about", who=Who(row["request_id"])), *told]
+
+
+def row_sql(mark: Mark) -> str:
+    """The request's row in the step."""
+    return (
+        "select row, code, num_scheduled_tokens, num_computed_tokens,\n"
+        "       num_cached_tokens, num_recomputed_tokens\nfrom step_request\n"
+        f"where engine_id = {mark.engine} and step = {mark.step} and request_id = {mark.request}"
+    )
+
+
+def decision_sql(mark: Mark, kinds: str) -> str:
+    """Decisions of the step, of some kinds."""
+    return (
+        "select step, code, request_id, other_id, a0, a1, a2, a3\nfrom decision\n"
+        f"where engine_id = {mark.engine} and step = {mark.step} and {kinds}"
+    )
