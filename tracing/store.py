@@ -248,7 +248,9 @@ def export_run(run_dir: Path, folder: Path) -> None:
 
 def parquet_bytes(result: Result) -> bytes:
     """Rows as a Parquet file (zstd). Columns of one kind of number keep it; all else becomes text."""
-    columns = [_typed(name, [row[i] for row in result.rows]) for i, name in enumerate(result.columns)]
+    columns = [
+        _typed(name, [row[i] for row in result.rows]) for i, name in enumerate(result.columns)
+    ]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
         con = duckdb.connect(":memory:")

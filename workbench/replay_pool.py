@@ -80,11 +80,13 @@ class Pool:
         self.blocks = {i: Block(i, free_key=i) for i in range(1, num_blocks or 0)}
         self.held: dict[int, int] = {}
         """Request -> number of blocks that it holds."""
+        self.num_used = 0
 
     def load(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Take a keyframe's blocks."""
         for row in rows:
             holders = dict(zip(row["holders"], row["idxs"], strict=True))
+            self.num_used += row["state"] == "used"
             self.blocks[row["block_id"]] = Block(
                 *(row["block_id"], row["free_key"], row["state"], row["ref_count"], row["node_id"]),
                 *(holders, row["last_owner"], row["last_idx"], row["touched_step"]),
@@ -100,6 +102,7 @@ class Pool:
         turn, sign = Turn.NONE, 1 if num_blocks > 0 else -1
         for j in range(abs(num_blocks)):
             block = self._block(block_id + sign * j)
+            self.num_used += (state == "used") - (block.state == "used")
             block.state, block.ref_count, block.node_id = state, refs, node
             block.free_key = None if key is None else key + j
             if code != Code.KV_EVICT:

@@ -77,12 +77,15 @@ class StaticScheduler(Scheduler):
             self._admit(seq, start_ns, step)
 
     def _prefill_rows(self) -> list[Row]:
-        """Chunks of the prompts that are not computed yet, in order, within the budget."""
+        """Chunks of the prompts that are not computed yet, in order, within the budget.
+
+        Also of members that were aborted: others of the batch may have hit their blocks.
+        """
         rows: list[Row] = []
         budget = self.config.max_num_batched_tokens
         for seq in self.running:
             want = seq.num_tokens - seq.num_computed_tokens
-            if seq.is_finished or not seq.is_prefilling or budget == 0:
+            if not seq.is_prefilling or min(want, budget) == 0:
                 continue
             first = seq.num_computed_tokens == (seq.num_cached_tokens or 0)
             ids = tuple(block.block_id for block in seq.block_table) if first else ()

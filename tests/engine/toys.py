@@ -13,6 +13,8 @@ from engine.batch import Batch, Row, StepOutput
 from engine.config import EngineConfig
 from engine.core import EngineCore
 from engine.kv.paged import PagedKV
+from engine.kv.radix import RadixKV
+from engine.kv.radix_tree import Node, blocks_to
 from engine.messages import CoreOutput
 from engine.request import Request, SamplingParams
 from engine.scheduler import make_scheduler
@@ -129,6 +131,8 @@ def collect(output: CoreOutput, outputs: dict[int, list[int]], ended: list[int])
 def check_conservation(core: EngineCore) -> None:
     """Every block is free or held, and held exactly as often as tables hold it."""
     kv = core.scheduler.kv
+    if isinstance(kv, RadixKV):
+        check_radix_conservation(kv, core)
     held: dict[int, int] = {}
     for seq in core.scheduler.running:
         for block in seq.block_table:
@@ -142,3 +146,29 @@ def check_conservation(core: EngineCore) -> None:
         assert not set(free) & set(held)
         assert kv.num_cached_free == sum(b.hash is not None for b in kv.pool.free_queue)
         assert sum(b.hash is not None for b in kv.pool.blocks) == len(kv.cache or ())
+
+
+def check_radix_conservation(kv: RadixKV, core: EngineCore) -> None:
+    """Every block is free, in the tree or private to one sequence; locks are those of the running."""
+    nodes = list(kv.cache.root.children.values())
+    for node in nodes:
+        assert node.parent is not None
+        assert node.depth == node.parent.depth + len(node.parent.tokens)
+        assert len(node.blocks) * kv.block_size == len(node.tokens)
+        nodes += node.children.values()
+    locks = dict.fromkeys(nodes, 0)
+    private: list[int] = []
+    for seq in core.scheduler.running:
+        end: Node = kv.held_node(seq)
+        assert seq.block_table[: seq.num_cached_blocks] == blocks_to(end)
+        private += [block.block_id for block in seq.block_table[seq.num_cached_blocks :]]
+        for node in end.path():
+            locks[node] += 1
+    assert {node: node.locks for node in nodes} == locks
+    assert kv.num_cached_free == sum(len(node.blocks) for node in nodes if not node.locks)
+    assert kv.cache.num_protected == sum(len(node.blocks) for node in nodes if node.locks)
+    assert set(kv.cache.leaves) == {n for n in nodes if not n.locks and not n.children}
+    cached = [block.block_id for node in nodes for block in node.blocks]
+    free = [block.block_id for block in kv.pool.free_queue]
+    everywhere = sorted(free + cached + private)
+    assert everywhere == list(range(1, len(kv.pool.blocks)))

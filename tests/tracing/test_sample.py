@@ -1,4 +1,4 @@
-"""The sample run that lies in the repository can be asked like any other, and holds what it is there to show."""
+"""The sample run in the repository can be asked like any other, and holds what it is there to show."""
 
 from pathlib import Path
 

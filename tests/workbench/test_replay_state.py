@@ -77,14 +77,13 @@ def folder(tmp_path: Path) -> Iterator[RunFolder]:
 
 
 @pytest.fixture(params=list(SETTINGS))
-def recorded(request: pytest.FixtureRequest, folder: RunFolder) -> tuple[ToyRun, Store]:
+def recorded(request: pytest.FixtureRequest, folder: RunFolder) -> Iterator[tuple[ToyRun, Store]]:
     settings = SETTINGS[request.param]
     toy = make_toy_run(folder.recorder("core"), folder.recorder("api"), **settings)
     toy.run(60)
     toy.drain()
-    store = folder.finished_store()
-    request.addfinalizer(store.close)
-    return toy, store
+    with folder.finished_store() as store:
+        yield toy, store
 
 
 def test_rows_and_keyframes_lead_to_the_engines_own_state(recorded: tuple[ToyRun, Store]) -> None:

@@ -157,7 +157,7 @@ class ToyRun:
 
 @dataclass
 class SlowExecutor:
-    """Runs the toy model and lets the clock pass as a real one would: so much a step, a prompt token, a decode."""
+    """Runs the toy model; the clock passes as a real one would: so much a step, a prompt token, a decode."""
 
     inner: Any
     clock: ToyClock

@@ -94,3 +94,21 @@ def scheduler(folder: Path, vllm_python: str | None, rounds: int) -> None:
         theirs = ("-", "-") if m.ratio is None else (f"{m.vllm_us:.0f}", f"{m.ratio:.2f}")
         table.add_row(m.case, f"{m.ours_us:.0f}", *theirs)
     Console().print(table)
+
+
+@bench.command()
+@click.option("--windows", default=6, show_default=True)
+@click.option("--requests", default=500, show_default=True, help="Requests per window.")
+def scaling(windows: int, requests: int) -> None:
+    """A lookup of a 32k-token prompt, and steps as finished requests accumulate; no model."""
+    from workbench.bench.scaling import POLICIES, measure_lookups, measure_steps
+
+    lookups = Table("block size", "edges on the path", "lookup ms", box=None, pad_edge=False)
+    for lookup in measure_lookups(rounds=21):
+        lookups.add_row(str(lookup.block_size), str(lookup.num_edges), f"{lookup.ms:.2f}")
+    Console().print(lookups)
+    columns = ("ended requests", *(f"{name} us/step" for name in POLICIES))
+    steps = Table(*columns, box=None, pad_edge=False)
+    for row in zip(*(measure_steps(name, windows, requests) for name in POLICIES), strict=True):
+        steps.add_row(str(row[0].num_finished), *(f"{window.us_per_step:.0f}" for window in row))
+    Console().print(steps)

@@ -46,7 +46,10 @@ JUMP = """async (n) => {
 STEP = """async () => {
   const page = window.cutaway.get(), began = performance.now(), n = page.state.get('step') + 1;
   page.go.step(n);
-  for (;;) { await new Promise(requestAnimationFrame); if (page.map.shown === n) return performance.now() - began; }
+  for (;;) {
+    await new Promise(requestAnimationFrame);
+    if (page.map.shown === n) return performance.now() - began;
+  }
 }"""
 ZOOM = """async (factor) => {
   const page = window.cutaway.get(), began = performance.now();
@@ -60,15 +63,22 @@ ZOOM = """async (factor) => {
   }
 }"""
 CARD = """async (kind) => {
-  const page = window.cutaway.get(), why = document.getElementById('why'), step = page.run.step(page.state.get('step'));
+  const page = window.cutaway.get(), why = document.getElementById('why');
+  const step = page.run.step(page.state.get('step'));
   const before = why.innerText, began = performance.now();
   page.state.set({ card: { view: 'lives', kind, step: step.step, request: step.rows[0].id } });
-  for (;;) { await new Promise(requestAnimationFrame); if (why.innerText !== before) return performance.now() - began; }
+  for (;;) {
+    await new Promise(requestAnimationFrame);
+    if (why.innerText !== before) return performance.now() - began;
+  }
 }"""
 EVENT = """async (kind) => {
   const page = window.cutaway.get(), began = performance.now();
   const event = await page.go.event(kind, false);
-  for (;;) { await new Promise(requestAnimationFrame); if (page.map.shown === event.step) return performance.now() - began; }
+  for (;;) {
+    await new Promise(requestAnimationFrame);
+    if (page.map.shown === event.step) return performance.now() - began;
+  }
 }"""
 PLAY = """async ([speed, ms]) => {
   const page = window.cutaway.get(), { state } = page;

@@ -35,6 +35,7 @@ from workbench.tui.places import Places
 from workbench.tui.session import Mode, Notice, Session
 from workbench.tui.source import Source, find_source
 from workbench.tui.steering import LOOK_SECONDS, Steering
+from workbench.tui.svg import put_right
 from workbench.tui.theme import NAMES, make_theme
 from workbench.tui.view import Desk
 
@@ -295,6 +296,10 @@ class TopApp(App[None]):
         text = f"step {model.step}" if request_id is None else label_of(request_id)
         self.copy_to_clipboard(text)
         self.tell("tui.notice.copied", text=text)
+
+    def export_screenshot(self, *, title: str | None = None, simplify: bool = False) -> str:
+        """The screen as SVG."""
+        return put_right(super().export_screenshot(title=title, simplify=simplify))
 
     def action_save_picture(self) -> None:
         """What is on the screen, as an SVG file in the current folder."""

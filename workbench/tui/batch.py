@@ -185,7 +185,7 @@ class Batch(View):
             text = self._why(member)
             fg = "hi" if member.part == "preempt" else "ink" if member.why else "mute"
             brush.say(why, y, text, fg, bg=bg, width=area.right - why)
-            self.spot(Area(0, y, self.size.width, 1), f"app.open_request({member.request_id})")
+            self.spot(Area(0, y, self.size.width, 1), f"screen.open_request({member.request_id})")
 
     def _paint_part(self, brush: Brush, member: Member, x: int, y: int, bg: str) -> None:
         if member.part == "decode":

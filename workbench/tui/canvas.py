@@ -53,6 +53,7 @@ class Canvas:
         if x < 0:
             text, x = text[-x:], 0
         end = x + len(text)
+        self._split(y, x, end)
         self._chars[y][x:end] = text
         self._styles[y][x:end] = [style] * len(text)
         return end
@@ -65,6 +66,7 @@ class Canvas:
         """Lay narrow cells down as they are."""
         if 0 <= y < self.height and 0 <= x < self.width:
             end = min(self.width, x + len(cells))
+            self._split(y, x, end)
             self._chars[y][x:end] = [char for char, _ in cells[: end - x]]
             self._styles[y][x:end] = [style for _, style in cells[: end - x]]
 
@@ -72,6 +74,7 @@ class Canvas:
         """A run of the same cell."""
         end = min(self.width, x + width)
         if 0 <= y < self.height and 0 <= x < end:
+            self._split(y, x, end)
             self._chars[y][x:end] = [char] * (end - x)
             self._styles[y][x:end] = [style] * (end - x)
 
@@ -106,10 +109,19 @@ class Canvas:
         for char in text:
             size = get_character_cell_size(char)
             if x >= 0 and x + size <= self.width and size:
+                self._split(y, x, x + size)
                 chars[x : x + size] = [char, ""][:size]
                 styles[x : x + size] = [style, style][:size]
             x += size
         return x
+
+    def _split(self, y: int, x: int, end: int) -> None:
+        """Before cells are overwritten: of a wide character at either edge, blank the half that stays."""
+        chars = self._chars[y]
+        if chars[x] == "" and x:
+            chars[x - 1] = " "
+        if end < self.width and chars[end] == "":
+            chars[end] = " "
 
     def _strip(self, y: int) -> Strip:
         """Runs of the same style as segments."""

@@ -141,7 +141,7 @@ class Decisions(View):
         if entry.other_id is not None:
             brush.say(area.x, y, words("tui.decisions.cause"), "mute")
             after = brush.chip(x, y, entry.other_id, width=4)
-            self.spot(Area(x, y, after - x, 1), f"app.open_request({entry.other_id})")
+            self.spot(Area(x, y, after - x, 1), f"screen.open_request({entry.other_id})")
             y += 1
         numbers_ = self._numbers(model, entry)
         if numbers_ and y < area.y + area.height:

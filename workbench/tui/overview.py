@@ -120,7 +120,7 @@ class Overview(View):
             fits = (right - x - 4) // (width + gap)
         for request_id in request_ids[:fits]:
             brush.chip(x, y, request_id, ghost=ghost, width=width)
-            self.spot(Area(x, y, width, 1), f"app.open_request({request_id})")
+            self.spot(Area(x, y, width, 1), f"screen.open_request({request_id})")
             x += width + gap
         if len(request_ids) > fits:
             brush.say(x, y, f"+{len(request_ids) - fits}", "mute")
@@ -132,9 +132,9 @@ class Overview(View):
         if row is None:
             return
         whole = row["used_blocks"] + row["cached_free_blocks"] + row["free_blocks"]
-        used = row["used_blocks"]
+        used = state.pool.num_used if state.has_blocks else row["used_blocks"]
         self._label(brush, room, 2, "tui.overview.blocks", used, whole)
-        share = kv_share(row)
+        share = used / whole if whole else None
         brush.canvas.put_right(
             room.right, room.y + 2, f"{numbers.percent(share):>3} %", brush.style("hi", bold=True)
         )
@@ -242,7 +242,7 @@ class Overview(View):
             return
         token_rows = 2 if room.height >= 9 else 1
         draw_steps(brush, room, columns, model.step, token_rows=token_rows)
-        self.spot(room, "app.open_step")
+        self.spot(room, "screen.open_step")
 
     def _paint_why(self, brush: Brush, model: Model, area: Area) -> None:
         words = brush.words
@@ -255,7 +255,7 @@ class Overview(View):
             line = Area(room.x, room.y + i, room.width, 1)
             brush.entry(line, entry, self.say, chip_width=chip_width)
             if entry.request_id is not None:
-                self.spot(line, f"app.open_request({entry.request_id})")
+                self.spot(line, f"screen.open_request({entry.request_id})")
         if not shown:
             self._not_recorded(brush, room, model)
 

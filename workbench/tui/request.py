@@ -221,7 +221,7 @@ class RequestView(View):
                 is_full = j < round(share * 5)
                 style = brush.theme.chip(request_id) if is_full else brush.style(hue, ground)
                 brush.canvas.put(x + j, y, char, style)
-            self.spot(Area(x, y, 5, 1), f"app.open_block({block.block_id})")
+            self.spot(Area(x, y, 5, 1), f"screen.open_block({block.block_id})")
             x += 6
         if not blocks:
             brush.say(x, y, words("tui.request.no_blocks"), "mute")

@@ -64,7 +64,7 @@ class Requests(View):
         if not ids:
             return
         here = self.desk.places.here.request_id
-        place = ids.index(here) if here in ids else -1 if rows > 0 else len(ids)
+        place = ids.index(here) if here in ids else 0
         self.desk.places.turn_to(request_id=ids[max(0, min(len(ids) - 1, place + rows))])
 
     def action_next_sort(self) -> None:
@@ -152,7 +152,7 @@ class Requests(View):
                 brush.canvas.put_right(column.right, y, text, brush.style("alarm", bg, bold=True))
             else:
                 brush.number(column.right, y, text, strong=strong, bg=bg)
-        self.spot(Area(0, y, self.size.width, 1), f"app.open_request({request_id})")
+        self.spot(Area(0, y, self.size.width, 1), f"screen.open_request({request_id})")
 
     def _columns(self, x: int) -> list[Column]:
         """What fits; wide terminals show waits and blocks too."""

@@ -22,6 +22,8 @@ from tracing.runs import RunInfo, find_run
 
 MAX_OPEN = 6
 Answer = TypeVar("Answer")
+_Key = tuple[Path, str]
+"""Folder and run id: a folder that was made anew is another run."""
 
 
 class UnknownRun(TraceError):
@@ -43,7 +45,7 @@ class Library:
     def __init__(self, given: Sequence[str] = ()) -> None:
         """`given`: runs named on the command line, which may lie anywhere. Raises TraceError."""
         self.given = [find_run(text).resolve() for text in given]
-        self._open: OrderedDict[Path, _Handle] = OrderedDict()
+        self._open: OrderedDict[_Key, _Handle] = OrderedDict()
         self._lock = threading.Lock()
 
     def runs(self) -> list[tuple[str, Path, RunInfo]]:
@@ -77,34 +79,37 @@ class Library:
         A recorder that went away while we asked has sealed its run or died; either way the run opens once
         more.
         """
-        path, _ = self.find(name)
-        with self._using(path) as run:
+        key = self._key(name)
+        with self._using(key) as run:
             try:
                 return question(run)
             except TraceError:
                 if not isinstance(run, LiveRun) or run.answers():
                     raise
-        self._drop(path)
-        with self._using(path) as run:
+        self._drop(key)
+        with self._using(key) as run:
             return question(run)
 
     def live_url(self, name: str) -> str | None:
         """Where a run's recorder answers; None: it is not being recorded."""
-        path, info = self.find(name)
-        if info.state == "sealed":
+        if self.find(name)[1].state == "sealed":
             return None
-        with self._using(path) as run:
+        with self._using(self._key(name)) as run:
             return run.url if isinstance(run, LiveRun) else None
 
     def close(self) -> None:
         """Let go of all runs; those in use close when their question is answered."""
-        for path in list(self._open):
-            self._drop(path)
+        for key in list(self._open):
+            self._drop(key)
+
+    def _key(self, name: str) -> _Key:
+        path, info = self.find(name)
+        return path, info.run_id
 
     @contextmanager
-    def _using(self, path: Path) -> Iterator[Run]:
+    def _using(self, key: _Key) -> Iterator[Run]:
         """An open run that stays open until the block ends."""
-        handle = self._opened(path)
+        handle = self._opened(key)
         try:
             yield handle.run
         finally:
@@ -114,16 +119,16 @@ class Library:
             if is_last:
                 handle.run.close()
 
-    def _opened(self, path: Path) -> _Handle:
+    def _opened(self, key: _Key) -> _Handle:
         with self._lock:
-            handle = self._open.get(path)
+            handle = self._open.get(key)
             if handle is not None:
-                self._open.move_to_end(path)
+                self._open.move_to_end(key)
                 handle.users += 1
                 return handle
-        made = _Handle(tracing.open_run(path))  # may wait for a recorder: not under the lock
+        made = _Handle(tracing.open_run(key[0]))  # may wait for a recorder: not under the lock
         with self._lock:
-            handle = self._open.setdefault(path, made)
+            handle = self._open.setdefault(key, made)
             handle.users += 1
             too_many = list(self._open)[:-MAX_OPEN]
         if handle is not made:
@@ -132,10 +137,10 @@ class Library:
             self._drop(old)
         return handle
 
-    def _drop(self, path: Path) -> None:
+    def _drop(self, key: _Key) -> None:
         """Take a run out of the open ones; it closes as soon as nobody uses it."""
         with self._lock:
-            handle = self._open.pop(path, None)
+            handle = self._open.pop(key, None)
             if handle is None:
                 return
             handle.is_dropped = True

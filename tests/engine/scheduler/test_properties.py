@@ -1,10 +1,13 @@
 """Random workloads, random aborts, tiny pools: what must hold whatever happens."""
 
 import random
+from collections.abc import Iterator
+from itertools import product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.config_sglang import SglangConfig
 from tests.engine.toys import (
     check_conservation,
     collect,
@@ -27,6 +30,11 @@ SETTINGS = st.fixed_dictionaries(
         "scheduler_reserve_full_isl": st.booleans(),
     }
 )
+
+SGLANG: dict[str, object] = {
+    "policy": "sglang",
+    "sglang": SglangConfig(chunked_prefill_size=16, clip_max_new_tokens=1),
+}
 
 
 def workload(rng: random.Random, n: int) -> list[dict]:
@@ -77,11 +85,11 @@ def test_every_request_ends_once_with_its_own_tokens_and_no_block_is_lost(config
     assert core.scheduler.kv.num_used == 0
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10**6))
-def test_under_fcfs_nobody_is_admitted_before_an_earlier_arrival(seed):
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([{}, SGLANG, SGLANG | {"block_size": 1}]))
+def test_under_fcfs_nobody_is_admitted_before_an_earlier_arrival(seed, policy):
     rng = random.Random(seed)
-    core = toy_core(num_blocks=17, max_num_seqs=3)
+    core = toy_core(num_blocks=17 * 4 // policy.get("block_size", 4) + 1, max_num_seqs=3, **policy)
     for i in range(12):
         core.add(request(i, [rng.randrange(50) for _ in range(rng.randrange(1, 30))], 8))
     admitted: list[int] = []
@@ -94,21 +102,38 @@ def test_under_fcfs_nobody_is_admitted_before_an_earlier_arrival(seed):
     assert firsts == sorted(firsts)
 
 
+def settings_of_every_kind() -> Iterator[dict[str, object]]:
+    for policy, cache in product(("vllm", "static"), ("hash", "none", "reserve")):
+        for block_size, budget in ((1, 8), (4, 64), (16, 16)):
+            yield {
+                "policy": policy,
+                "cache": cache,
+                "block_size": block_size,
+                "num_blocks": 64 // block_size + 1,
+                "max_num_batched_tokens": budget,
+            }
+    for cache, block_size, mixed in product(("radix", "none"), (1, 4, 16), (False, True)):
+        yield {
+            "policy": "sglang",
+            "cache": cache,
+            "block_size": block_size,
+            "num_blocks": 64 // block_size + 4,
+            "sglang": SglangConfig(
+                schedule_policy="lpm",
+                chunked_prefill_size=16,
+                enable_mixed_chunk=mixed,
+                clip_max_new_tokens=1,
+            ),
+        }
+
+
 def test_the_same_workload_gives_the_same_tokens_under_every_setting():
     rng = random.Random(5)
     jobs = [([rng.randrange(50) for _ in range(rng.randrange(1, 40))], 12) for _ in range(20)]
     results = []
-    for policy in ("vllm", "static"):
-        for cache in ("hash", "none", "reserve"):
-            for block_size, budget in ((1, 8), (4, 64), (16, 16)):
-                core = toy_core(
-                    policy=policy,
-                    cache=cache,
-                    block_size=block_size,
-                    num_blocks=64 // block_size + 1,
-                    max_num_batched_tokens=budget,
-                )
-                for i, (prompt, max_tokens) in enumerate(jobs):
-                    core.add(request(i, prompt, max_tokens))
-                results.append(run(core))
+    for setting in settings_of_every_kind():
+        core = toy_core(**setting)
+        for i, (prompt, max_tokens) in enumerate(jobs):
+            core.add(request(i, prompt, max_tokens))
+        results.append(run(core))
     assert all(result == results[0] for result in results)

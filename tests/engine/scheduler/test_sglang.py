@@ -267,6 +267,22 @@ def test_policies_that_look_at_lengths(policy, order):
     assert [row[0] for row in step(core)] == order
 
 
+def test_waiting_ages_by_prefills_and_while_decoding_by_the_prefill_that_began_the_batch():
+    core = make_core(schedule_policy="hrrn", max_num_seqs=1)
+    core.add(request(1, prompt(1, 10), 4))
+    step(core)
+    clock = scheduler(core).waiting
+    assert clock.clock_tokens == 10
+    # 12 tokens of work wait since 10; 4 since 20 and then since 30.
+    core.add(request(2, prompt(2, 12), 2))
+    step(core)
+    core.add(request(3, prompt(3, 4), 2))
+    assert [step(core)[0][0] for _ in range(2)] == [1, 1]
+    assert clock.clock_tokens == 40
+    assert step(core)[0][0] == 3  # 20 / 4 is more than 30 / 12
+    assert clock.clock_tokens == 44
+
+
 def test_requests_of_the_routing_key_that_runs_most_go_first():
     core = make_core(schedule_policy="routing-key")
     core.add(request(1, prompt(1, 3), 9, routing_key="b"))

@@ -50,6 +50,17 @@ def test_a_member_that_is_aborted_keeps_its_place_as_padding():
     assert core.scheduler.kv.num_used == 0
 
 
+def test_the_prompt_of_a_member_that_is_aborted_is_still_computed_for_those_who_share_it():
+    prompt = list(range(14))
+    core = toy_core(policy="static", max_num_batched_tokens=4, max_num_seqs=2)
+    core.add(request(0, prompt, 3))
+    core.add(request(1, prompt, 3))
+    core.step()
+    core.abort(0, Code.ABORT_CALL)
+    assert core.sequences[1].num_computed_tokens == 12
+    assert run(core) == {0: [], 1: expected_output(prompt, 3)}
+
+
 def test_long_prompts_are_prefilled_in_chunks_before_anybody_decodes():
     core = toy_core(policy="static", max_num_batched_tokens=8)
     core.add(request(0, list(range(20)), 2))

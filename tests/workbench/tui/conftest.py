@@ -1,7 +1,7 @@
 """A recorded run, the application on it, and pictures to compare with."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -52,13 +52,12 @@ def run_dir(recorded: tuple[Path, ToyRun]) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody's chosen theme, no colours switched off, no server of this machine."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.chdir(tmp_path)
-    yield
 
 
 class Top:

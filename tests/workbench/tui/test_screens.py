@@ -113,17 +113,17 @@ def test_arrows_move_through_time_and_the_state_is_the_recorders(run_dir: Path) 
 
 def test_space_plays_and_stops_and_the_end_stops_by_itself(run_dir: Path) -> None:
     async def main() -> None:
-        async with top(run_dir, step=270) as t:
+        async with top(run_dir, step=250) as t:
             session = t.app.desk.session
-            for _ in range(7):
-                await t.press("plus")
-            assert session.speed == 100
-            await t.press("minus", "minus")
-            assert session.speed == 20
+            await t.press("minus", "minus", "minus", "minus")
+            assert session.speed == 0.1
             await t.pilot.press("space")
             assert session.is_playing
             await t.pilot.press("space")
             assert not session.is_playing
+            for _ in range(12):
+                await t.press("plus")
+            assert session.speed == 100
             await t.pilot.press("space")
             for _ in range(400):
                 await t.pilot.pause(0.02)
@@ -138,7 +138,8 @@ def test_space_plays_and_stops_and_the_end_stops_by_itself(run_dir: Path) -> Non
 def test_brackets_find_the_next_event_of_the_kind(run_dir: Path) -> None:
     async def main() -> None:
         run = open_run(run_dir)
-        steps = [row[0] for row in run.sql("SELECT DISTINCT step FROM decision WHERE code = 501 ORDER BY 1").rows]
+        found = run.sql("SELECT DISTINCT step FROM decision WHERE code = 501 ORDER BY 1").rows
+        steps = [row[0] for row in found]
         run.close()
         async with top(run_dir) as t:
             after = next(s for s in steps if s > STEP)
@@ -246,7 +247,7 @@ def test_the_story_of_a_block_is_the_traces(run_dir: Path) -> None:
             await t.press("3")
             t.app.desktop.action_open_block(7)
             await t.settle()
-            given = [act for act in story if act["name"] == "KV_ALLOC"][0]
+            given = next(act for act in story if act["name"] == "KV_ALLOC")
             line = f"{given['step']} + given to {label_of(given['request_id'])}"
             assert line in t.text
 

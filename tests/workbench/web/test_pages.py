@@ -158,7 +158,9 @@ def test_keys_are_listed_and_off_while_typing(tab: Tab) -> None:
     assert "Space" in tab.page.inner_text("#help")
     tab.page.keyboard.press("Escape")
     tab.until("!document.getElementById('help').open")
+    tab.page.wait_for_timeout(200)  # the browser gives the focus back a moment later
     tab.page.keyboard.press("/")
+    assert tab.page.evaluate("document.activeElement.id") == "find"
     tab.page.keyboard.type("r12")
     assert tab.report()["step"] == 10
     tab.page.keyboard.press("Enter")

@@ -35,7 +35,7 @@ export class Live {
     });
     on('keyframe', (data) => this.onKeyframe(data));
     on('frame', (data) => this.onFrame(data));
-    on('gap', () => {});
+    on('gap', () => this.run.dropUnfinished());
     on('end', () => { this.stop(); this.run.live = false; this.tell({ status: 'ended', step: this.run.last }); });
     this.source.onerror = () => this.retry();
   }
@@ -49,8 +49,9 @@ export class Live {
     this.timer = setTimeout(() => this.connect(), wait);
   }
 
-  async onKeyframe({ columns, state }) {
+  async onKeyframe({ columns, state, run: row }) {
     const { run } = this;
+    if (row) run.describe(row);
     this.columns = columns;
     if (state.engine_id === null || state.engine_id === undefined) return;  // no core has said hello yet
     if (run.last < run.first) this.begin(state);
@@ -72,6 +73,7 @@ export class Live {
   onFrame({ rows }) {
     const { run } = this;
     if (!this.columns) return;
+    this.each(rows, 'run', (row) => run.describe(row));
     this.each(rows, 'request', (row) => run.addLife(row));
     this.each(rows, 'request_end', (row) => this.onEnd(row));
     run.addRows(this.columns, rows);
@@ -95,6 +97,7 @@ export class Live {
   onStep(step) {
     const { run } = this, n = step.step;
     run.last = Math.max(run.last, n);
+    run.budget ||= step.budget || 0;
     this.extend(step);
     const i = Math.floor(n / CHUNK);
     if (!run.chunks.has(i) && run.chunks.get(i - 1)?.upTo === n - 1) run.chunks.set(i, { upTo: n - 1, pool: null });
@@ -125,10 +128,10 @@ export class Live {
   /** One more column for the whole-run views; old ones are folded when there are too many. */
   extend(step) {
     if (step.step <= (this.run.coarse.at(-1)?.last_step ?? -1)) return;
-    const decode = step.tokens_n - step.prefill;
+    const decode = step.num - step.prefill;
     this.run.coarse.push({
       step: step.step, last_step: step.step, start: step.start, end: step.end, prefill: step.prefill, decode,
-      tokens: step.tokens_n, prefill_tokens: step.prefill, running: step.running, waiting: step.waiting,
+      tokens: step.num, prefill_tokens: step.prefill, running: step.running, waiting: step.waiting,
       preempted: step.preempted, slowest: step.end - step.start });
     if (this.run.coarse.length > MAX_COARSE) this.fold();
   }

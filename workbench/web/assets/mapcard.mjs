@@ -22,8 +22,9 @@ export class MapCard {
 
   measure() {
     const width = this.plot.clientWidth;
-    if (!width || width === this.width || this.view.num < 2) return;
+    if (!width || (width === this.width && this.view.num === this.run.numBlocks)) return;
     this.width = width;
+    this.view.num = this.run.numBlocks;
     this.view.arrange(width, MAX_HEIGHT);
     this.plot.style.height = `${this.view.height}px`;
   }
@@ -31,10 +32,11 @@ export class MapCard {
   /** Draw the pool after the cursor's step; while it is on its way the last picture stays, and says whose it is. */
   draw() {
     const n = this.state.get('step'), step = this.run.step(n);
-    if (this.view.num < 2 || (step && step.level !== null && step.level < 3)) { this.notRecorded(step); return; }
+    if (this.run.numBlocks < 2 || (step && step.level !== null && step.level < 3)) { this.notRecorded(step); return; }
     const pool = this.run.pool(n);
     if (!pool) { this.say(this.shown === undefined ? '' : t('blocks.older', { n: count(this.shown) })); return; }
-    if (pool.num !== this.view.num) { this.view.num = pool.num; this.width = null; this.measure(); }
+    this.run.numBlocks = Math.max(this.run.numBlocks, pool.num);
+    this.measure();
     const g = fit(this.view.base, this.width, this.view.height);
     if (!g) return;
     this.view.draw(g, pool, step, this.hold(touched(step, pool, this.run.blockSize)), this.state);

@@ -113,7 +113,7 @@ export class Pointer {
     const step = this.run.step(mark.step), who = mark.request === undefined ? '' : nameOf(mark.request);
     if (mark.kind === 'step' || !step) {
       const cost = step ? duration(step.end - step.start) : '–';
-      return [t('axis.step', { n: mark.step }), t('tip.step', { tokens: count(step?.tokens_n), rows: step?.rows.length ?? 0, cost })];
+      return [t('axis.step', { n: mark.step }), t('tip.step', { tokens: count(step?.num), rows: step?.rows.length ?? 0, cost })];
     }
     if (mark.kind === 'gap') {
       const gap = step.tokens.find((token) => token.id === mark.request)?.gap;
@@ -122,7 +122,7 @@ export class Pointer {
     const row = step.rows.find((found) => found.id === mark.request);
     const kind = mark.kind !== 'row' ? mark.kind : !row ? 'wait' : row.prefill ? 'prefill' : 'decode';
     const head = t(`tip.${kind}`, { who, n: mark.step });
-    if (row) return [head, t('tip.row', { n: row.n, all: step.tokens_n, computed: row.computed, len: row.len })];
+    if (row) return [head, t('tip.row', { n: row.n, all: step.num, computed: row.computed, len: row.len })];
     return [head, t('tip.waits', { n: step.waiting })];
   }
 }

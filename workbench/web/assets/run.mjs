@@ -2,13 +2,14 @@
  *
  * Steps come in chunks of 64 from the server, or one by one from the live stream; both carry the rows of the
  * tables under their own names, and both end up in `addRows`. So every view draws a live run and a recorded one
- * by the same code.
+ * by the same code (`rows.mjs`).
  *
  * Invariant: a step in `steps` is complete; times are milliseconds since the run began.
  */
 
 import { ask } from './fetch.mjs';
 import { Pool, VICTIM } from './pool.mjs';
+import { addRows } from './rows.mjs';
 
 export const CHUNK = 64;
 const MAX_CHUNKS = 128;
@@ -42,6 +43,14 @@ export class Run {
     const run = new Run(name, await ask(`/data/runs/${encodeURIComponent(name)}/overview`));
     if (engine !== null && run.engines.some((e) => e.engine_id === engine)) run.use(engine);
     return run;
+  }
+
+  /** What the core says of itself; not known before it has started. */
+  describe(row) {
+    this.info = row;
+    this.config = typeof row.config === 'string' ? JSON.parse(row.config) : row.config || {};
+    this.blockSize = row.block_size || this.blockSize;
+    this.numBlocks = row.num_blocks || this.numBlocks;
   }
 
   use(engine) {
@@ -104,10 +113,9 @@ export class Run {
     const chunk = this.chunks.get(i) || { upTo: a - 1, pool: null };
     this.chunks.set(i, chunk);
     chunk.loading = ask(this.path('steps'), { engine: this.engine, a, b }).then((answer) => {
-      for (let s = a; s <= upTo; s += 1) this.steps.delete(s);
-      chunk.at = null;
       this.addRows(answer.columns, answer.rows);
-      Object.assign(chunk, { upTo: Math.max(upTo, chunk.upTo), loading: null, failed: null });
+      Object.assign(chunk, { upTo: this.completeUpTo(a, upTo), loading: null, failed: null, at: null });
+      if (chunk.upTo < upTo) this.again(i);
       this.forget();
       this.changed('steps');
     }, (error) => {
@@ -115,6 +123,20 @@ export class Run {
       this.changed('error');
     });
     return chunk.loading;
+  }
+
+  /** How far steps a.. are all here. In a sealed run one that is not has never been. */
+  completeUpTo(a, upTo) {
+    if (!this.live) return upTo;
+    let n = a - 1;
+    while (n < upTo && this.steps.get(n + 1)?.done) n += 1;
+    return n;
+  }
+
+  /** The stream may be ahead of the tables by a moment: ask once more a little later. */
+  again(i) {
+    clearTimeout(this.retrying);
+    this.retrying = setTimeout(() => this.fetchChunk(i), 300);
   }
 
   forget() {
@@ -125,59 +147,11 @@ export class Run {
     }
   }
 
-  /** Rows by table, as the server and the stream have them, into steps. What is complete already stays. */
-  addRows(columns, rows) {
-    const sealed = new Set();
-    const each = (table, use) => {
-      const names = columns[table];
-      if (!names || !rows[table]) return;
-      const at = Object.fromEntries(names.map((name, i) => [name, i]));
-      for (const row of rows[table]) {
-        const n = row[at.step];
-        if (n === null || sealed.has(n) || (at.engine_id !== undefined && row[at.engine_id] !== this.engine)) continue;
-        if (table === 'step' && this.steps.get(n)?.done) { sealed.add(n); continue; }
-        const step = this.blank(n), seq = row[at.seq];
-        // An abort between two steps belongs to the next one, and may come twice: with a chunk and by the stream.
-        if (table !== 'step' && seq !== undefined) {
-          if (seq <= (step.seen[table] ?? -1)) continue;
-          step.seen[table] = seq;
-        }
-        use(step, (name) => row[at[name]]);
-      }
-    };
-    each('step', (step, v) => this.fillStep(step, v));
-    each('step_request', (step, v) => step.rows.push({
-      id: v('request_id'), code: v('code'), n: v('num_scheduled_tokens'), computed: v('num_computed_tokens'),
-      len: v('num_tokens'), prefill: Boolean(v('is_prefill')), cached: v('num_cached_tokens') || 0,
-      recomputed: v('num_recomputed_tokens') || 0 }));
-    each('decision', (step, v) => step.decisions.push({
-      code: v('code'), seq: v('seq'), id: v('request_id'), other: v('other_id'),
-      a: [v('a0'), v('a1'), v('a2'), v('a3')] }));
-    each('kv_event', (step, v) => step.kv.push({
-      code: v('code'), block: v('block_id'), num: v('num_blocks'), id: v('request_id'), other: v('other_id'),
-      idx: v('idx'), state: v('state'), key: v('free_key') }));
-    each('token', (step, v) => step.tokens.push({
-      id: v('request_id'), k: v('k'), gap: v('gap_ns') === null ? null : v('gap_ns') / 1e6 }));
-  }
+  /** Rows by table, as the server and the stream have them, into steps. */
+  addRows(columns, rows) { addRows(this, columns, rows); }
 
-  blank(n) {
-    let step = this.steps.get(n);
-    if (!step) {
-      step = { step: n, done: false, seen: {}, rows: [], decisions: [], kv: [], tokens: [] };
-      this.steps.set(n, step);
-    }
-    return step;
-  }
-
-  fillStep(step, v) {
-    const start = this.ms(v('start_ns')), end = this.ms(v('end_ns'));
-    Object.assign(step, {
-      start, end: end ?? start, done: end !== null, collected: this.ms(v('collected_ns')) ?? start,
-      tokens_n: v('num_tokens') || 0, prefill: v('num_prefill_tokens') || 0, budget: v('token_budget'),
-      running: v('num_running'), waiting: v('num_waiting'), used: v('used_blocks'),
-      cachedFree: v('cached_free_blocks'), free: v('free_blocks'), preempted: v('num_preempted') || 0,
-      finished: v('num_finished'), level: v('level') });
-  }
+  /** After a gap, the beginning of a step may be missing: forget what there is of it. */
+  dropUnfinished() { for (const [n, step] of this.steps) if (!step.done) this.steps.delete(n); }
 
   // -- pool ----------------------------------------------------------------------------------------
 

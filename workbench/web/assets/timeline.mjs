@@ -38,6 +38,7 @@ export class Timeline {
   /** Fit the views into the card; returns whether anything changed. */
   measure(available) {
     const width = this.root.clientWidth;
+    this.available = available;
     const others = this.views.filter((view) => view !== this.lives).reduce((sum, view) => sum + view.height, 0);
     const fixed = AXIS + this.views.length * TITLE + others + 6;
     const lives = Math.max(this.least, Math.round(available - fixed));
@@ -74,6 +75,11 @@ export class Timeline {
   }
 
   draw() {
+    if (this.batch?.isOutgrown()) {
+      this.batch.arrange();
+      this.width = null;
+      this.measure(this.available);
+    }
     this.makeScale();
     for (const view of this.views) {
       const g = paint.fit(view.base, this.width, view.height);

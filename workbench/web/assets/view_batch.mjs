@@ -15,13 +15,22 @@ export class BatchView {
   constructor(run) {
     this.run = run;
     this.name = 'batch';
-    const budget = run.budget || 1;
+    this.top = 8;
+    this.arrange();
+  }
+
+  /** Most requests in one step so far: a live run may outgrow its picture. */
+  most() { return this.run.coarse.reduce((most, bin) => Math.max(most, bin.running || 0, bin.decode || 0), 1); }
+  isOutgrown() { return this.most() > this.rows; }
+
+  arrange() {
+    const budget = this.run.budget || 1;
     this.isLinear = budget * 3 <= 120;
-    this.rows = Math.max(1, ...run.coarse.map((bin) => bin.running || 0), ...run.coarse.map((bin) => bin.decode || 0));
+    // While it grows, it gets some room to grow into.
+    this.rows = this.run.live ? Math.max(this.most(), Math.min(this.run.maxSeqs || 16, 16)) : this.most();
     this.pitch = this.rows <= 16 ? 4 : this.rows <= 24 ? 3 : this.rows <= 40 ? 2 : 0;
     const decode = this.pitch ? this.rows * this.pitch : PLAIN;
     this.lane = this.isLinear ? Math.max(88, budget * 3) : LANE;
-    this.top = 8;
     this.height = this.top + this.lane + (this.isLinear ? 2 : GAP * 2 + decode + 2);
     this.bottom = this.top + this.lane;
     this.decodeBottom = this.isLinear ? this.bottom : this.height - 2;

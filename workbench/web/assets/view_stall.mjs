@@ -40,7 +40,7 @@ export class StallView {
       const step = this.run.step(n);
       if (!step?.done) continue;
       columns.push({ x: scale.x(n), x2: scale.x2(n), cost: step.end - step.start,
-        prefill: step.tokens_n ? step.prefill / step.tokens_n : 0 });
+        prefill: step.num ? step.prefill / step.num : 0 });
     }
     return columns;
   }
