@@ -1,7 +1,7 @@
 """A screenshot's SVG, put right where Chinese is in it.
 
 The exporter counts characters when it says how long a text is, but wide ones take two cells: without this
-they are pressed together. It also names fonts on the internet, which a picture of a local screen need not fetch.
+they are pressed together. It also names fonts on the internet, which a local picture need not fetch.
 """
 
 import html
