@@ -5,7 +5,8 @@ enough, and the longest cached prefix is the run of hits from block 0 on. Two se
 text side by side make the same block twice; both copies stay (block tables are append-only), and a hit takes
 the copy that was entered first.
 
-Invariant: an entry lives exactly as long as its block keeps `block.hash`, in use or free.
+Invariant: an entry lives exactly as long as its block keeps `block.hash`, in use or free; only an entry that
+was withdrawn is gone before.
 
 Source: vLLM 0.33 `vllm/v1/core/block_pool.py` (BlockHashToBlockMap),
 `vllm/v1/core/single_type_kv_cache_manager.py` (find_longest_cache_hit).
@@ -48,9 +49,13 @@ class BlockHashCache:
 
     def evict(self, block: Block) -> None:
         """Drop the block's entry: it is about to be overwritten."""
-        assert block.hash is not None
-        copies = self._blocks[block.hash]
-        del copies[block.block_id]
-        if not copies:
-            del self._blocks[block.hash]
+        self.withdraw(block)
         block.hash = None
+
+    def withdraw(self, block: Block) -> None:
+        """Let nobody find the block any more; it keeps its hash, and with it its place in the free queue."""
+        assert block.hash is not None
+        copies = self._blocks.get(block.hash, {})
+        copies.pop(block.block_id, None)
+        if not copies:
+            self._blocks.pop(block.hash, None)

@@ -136,7 +136,16 @@ class PagedKV:
         seq.num_cached_blocks = max(seq.num_cached_blocks, full)
 
     def free(self, seq: Sequence) -> None:
-        """Let go of all its blocks, the tail of the chain first."""
+        """Let go of all its blocks, the tail of the chain first.
+
+        Blocks that were entered for tokens which no step computes after all are found by nobody: the step
+        may have taken the sequence out again for a more urgent one. (vLLM 0.33 leaves such entries in; who
+        hits one there reads what was never written.)
+        """
+        if self.cache is not None:
+            computed = seq.num_computed_tokens // self._block_size
+            for block in seq.block_table[computed : seq.num_cached_blocks]:
+                self.cache.withdraw(block)
         shared, back, front = self.pool.release(reversed(seq.block_table))
         who, record = seq.request_id, self._recorder.blocks
         for code, blocks in (

@@ -145,7 +145,8 @@ def check_conservation(core: EngineCore) -> None:
         assert {b.block_id: b.ref_count for b in kv.pool.blocks if b.ref_count} == held
         assert not set(free) & set(held)
         assert kv.num_cached_free == sum(b.hash is not None for b in kv.pool.free_queue)
-        assert sum(b.hash is not None for b in kv.pool.blocks) == len(kv.cache or ())
+        # A block may have lost its entry before its hash, never the other way round.
+        assert sum(b.hash is not None for b in kv.pool.blocks) >= len(kv.cache or ())
 
 
 def check_radix_conservation(kv: RadixKV, core: EngineCore) -> None:

@@ -74,7 +74,13 @@ def serve(
             await super().startup(sockets)
             on_ready()
 
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",  # in it, Dash would claim every path that nobody else has
+        timeout_graceful_shutdown=1,
+    )
     server = Server(config)
     if parent is not None:
         threading.Thread(target=_outlive_nobody, args=(server, parent), daemon=True).start()

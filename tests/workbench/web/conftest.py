@@ -58,7 +58,10 @@ class Tab:
             if value := self.page.evaluate(what):
                 return value
             self.page.wait_for_timeout(50)
-        raise AssertionError(f"never true: {what}; the page said {self.errors}, {self.report()}")
+        seen = self.page.inner_text("body")[:300]
+        raise AssertionError(
+            f"never true: {what}; the page said {self.errors}, {self.report()}, shows {seen!r}"
+        )
 
     def replay(self, path: str) -> None:
         """Open a replay page and wait for its first whole picture."""
@@ -141,7 +144,9 @@ def app(environment: None) -> Any:
 def base(app: Any) -> Iterator[str]:
     """Its address, while it is served."""
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

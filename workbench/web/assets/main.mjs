@@ -29,8 +29,10 @@ function look() {
   }
 }
 let waiting = null;
-new MutationObserver(() => { waiting ||= requestAnimationFrame(() => { waiting = null; look(); }); })
-  .observe(document.documentElement, { childList: true, subtree: true });
+// By timer, not by animation frame: a page may be laid out in a tab that nobody looks at.
+const lookSoon = () => { waiting ??= setTimeout(() => { waiting = null; look(); }); };
+new MutationObserver(lookSoon).observe(document.documentElement, { childList: true, subtree: true });
+lookSoon();
 
 // -- what every page has ---------------------------------------------------------------------------------
 
