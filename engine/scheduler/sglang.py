@@ -90,11 +90,9 @@ class SglangScheduler(Scheduler):
         if not rows and not plan.preempted:
             return None
         self._advance(tuple(rows))
-        # A batch keeps its count while it decodes; so upstream's clock goes on by it with each step.
-        is_prefill = bool(self._joining)
-        self.waiting.clock_tokens += (
-            self._num_joining_tokens if is_prefill else self._num_founding_tokens
-        )
+        # A batch keeps its count while it decodes, so the clock goes on by it (upstream's run_batch).
+        aged = self._num_joining_tokens if self._joining else self._num_founding_tokens
+        self.waiting.clock_tokens += aged
         self.num_steps += 1
         self._in_flight = True
         return Batch(plan.step, plan.start_ns, tuple(rows), tuple(plan.preempted), plan.budget)

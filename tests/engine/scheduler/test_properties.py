@@ -28,6 +28,7 @@ SETTINGS = st.fixed_dictionaries(
         "long_prefill_token_threshold": st.sampled_from([0, 3]),
         "watermark": st.sampled_from([0.0, 0.2]),
         "scheduler_reserve_full_isl": st.booleans(),
+        "scheduling_policy": st.sampled_from(["fcfs", "priority"]),
     }
 )
 
@@ -47,6 +48,7 @@ def workload(rng: random.Random, n: int) -> list[dict]:
             "at": rng.randrange(0, 12),
             "abort_at": rng.randrange(0, 30) if rng.random() < 0.2 else None,
             "cache_salt": rng.choice([None, None, "a"]),
+            "priority": rng.randrange(3),
         }
         for _ in range(n)
     ]
@@ -67,7 +69,8 @@ def test_every_request_ends_once_with_its_own_tokens_and_no_block_is_lost(config
     for step in range(3000):
         for i, job in enumerate(jobs):
             if job["at"] == step:
-                core.add(request(i, job["prompt"], job["max_tokens"], cache_salt=job["cache_salt"]))
+                fields = {name: job[name] for name in ("cache_salt", "priority")}
+                core.add(request(i, job["prompt"], job["max_tokens"], **fields))
             if job["abort_at"] == step and i in core.sequences:
                 core.abort(i, Code.ABORT_CALL)
         for output in core.step():

@@ -1,10 +1,10 @@
-"""Rules of the vllm policy that need speculative tokens, which the toy model does not have."""
+"""Rules of the vllm policy that are easy to get wrong; those of speculation without a drafter."""
 
 from engine.batch import Batch, StepOutput
 from engine.config import EngineConfig
 from engine.kv.paged import PagedKV
 from engine.scheduler.vllm import VllmScheduler
-from tests.engine.toys import request
+from tests.engine.toys import expected_output, request, run, toy_core
 from tracing.record import NO_RECORDER, Code
 
 PREFIX = list(range(8))
@@ -88,3 +88,23 @@ def test_a_resumed_sequence_computes_a_chunk_until_it_samples_and_nobody_is_padd
     scheduler.abort(third)
     scheduler.add(request(4, [8]))
     assert step(scheduler)[1] == (4, Code.SPEC_PAD, 3, (-1, -1))
+
+
+def test_nobody_finds_blocks_of_a_row_that_was_taken_out_again_for_somebody_more_urgent():
+    core = toy_core(
+        block_size=2,
+        num_blocks=11,
+        max_model_len=20,
+        max_num_batched_tokens=6,
+        max_num_seqs=3,
+        long_prefill_token_threshold=3,
+        scheduler_reserve_full_isl=False,
+        scheduling_policy="priority",
+    )
+    core.add(request(0, list(range(16)), 1, priority=5))
+    core.step()
+    core.add(request(1, [40, 41, 42], 4, priority=0))
+    victim = core.sequences[0]
+    # The toy model notices if the resumed one relies on what the withdrawn row would have computed.
+    assert run(core)[0] == expected_output(list(range(16)), 1)
+    assert victim.num_preemptions == 1
