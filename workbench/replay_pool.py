@@ -81,6 +81,8 @@ class Pool:
         self.held: dict[int, int] = {}
         """Request -> number of blocks that it holds."""
         self.num_used = 0
+        self.changed: set[int] = set()
+        """Blocks that changed since somebody emptied it: a picture of all of them need not be drawn anew."""
 
     def load(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Take a keyframe's blocks."""
@@ -102,6 +104,7 @@ class Pool:
         turn, sign = Turn.NONE, 1 if num_blocks > 0 else -1
         for j in range(abs(num_blocks)):
             block = self._block(block_id + sign * j)
+            self.changed.add(block.block_id)
             self.num_used += (state == "used") - (block.state == "used")
             block.state, block.ref_count, block.node_id = state, refs, node
             block.free_key = None if key is None else key + j

@@ -16,6 +16,7 @@ the engine's own pool, queue and batch were.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from tracing.codes import Code
@@ -26,11 +27,16 @@ from workbench.replay_pool import HOLD, Block, Eviction, Pool, Turn
 Row = Sequence[Any]
 Facts = dict[str, Any]
 """A request: columns of `requests_at.sql`, and last_step, the last step that it was part of."""
+Token = tuple[Any, ...]
+TOKEN = ("step", "request_id", "k", "ts_ns", "gap_ns")
 MAX_DONE = 200
 """How many requests that left are remembered."""
-ADMITTED = (
-    *(Code.ADMIT_NEW, Code.ADMIT_RESUMED, Code.ADMIT_CUT, Code.ADMIT_STATIC),
-    Code.SPEC_PAD,
+ADMITTED = frozenset(
+    int(code)
+    for code in (
+        *(Code.ADMIT_NEW, Code.ADMIT_RESUMED, Code.ADMIT_CUT, Code.ADMIT_STATIC),
+        Code.SPEC_PAD,
+    )
 )
 
 
@@ -47,8 +53,8 @@ class StepFacts:
     evictions: list[Eviction] = field(default_factory=list)
     given: dict[int, int] = field(default_factory=dict)
     """Block given out or shared -> request that holds it now."""
-    first_tokens: list[Facts] = field(default_factory=list)
-    """Rows of table token with k = 0."""
+    first_tokens: list[tuple[int, int]] = field(default_factory=list)
+    """(request, epoch ns) of tokens with k = 0."""
     arrivals: list[int] = field(default_factory=list)
     preempted: list[int] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
@@ -95,8 +101,12 @@ class State:
         rows = keyframe["blocks"]["rows"]
         self.pool.load([dict(zip(names, row, strict=True)) for row in rows])
         self._facts = StepFacts(self.step)
-        self._pending: dict[str, dict[int | None, list[Facts]]] = {"step_request": {}, "token": {}}
-        """Rows that wait for their step to be closed, by step."""
+        self._pending_rows: dict[int, list[Facts]] = {}
+        """Rows of step_request that wait for their step to be closed, by step."""
+        self._pending_tokens: dict[int | None, list[Token]] = {}
+        self._token_of = itemgetter(*(list(columns["token"]).index(name) for name in TOKEN))
+        self._queue: list[int] | None = None
+        """The queue since the last rows; None: not looked at yet."""
         self._config_of: object = None
         self._config_values: Facts = {}
 
@@ -105,6 +115,11 @@ class State:
     @property
     def waiting(self) -> list[int]:
         """The core's queue, next first. Who is still on the way to the core is not in it."""
+        if self._queue is None:
+            self._queue = self._find_queue()
+        return self._queue
+
+    def _find_queue(self) -> list[int]:
         config = self._config()
         running = set(self.running)
         queue = waiting_order(
@@ -126,6 +141,7 @@ class State:
 
     def apply(self, rows: Mapping[str, Sequence[Row]]) -> list[StepFacts]:
         """Apply rows by table; returns what happened, oldest first."""
+        self._queue = None
         happened: list[StepFacts] = []
         for row in rows.get("run", ()):
             self._on_run(self._named("run", row))
@@ -133,11 +149,13 @@ class State:
             self._on_proc(self._named("proc", row))
         for row in rows.get("request", ()):
             self._on_request(self._named("request", row))
-        for table, pending in self._pending.items():
-            for row in rows.get(table, ()):
-                named = self._named(table, row)
-                pending.setdefault(named["step"], []).append(named)
-        for token in self._pending["token"].pop(None, []):  # level 1: steps are not recorded
+        for row in rows.get("step_request", ()):
+            named = self._named("step_request", row)
+            self._pending_rows.setdefault(named["step"], []).append(named)
+        for row in rows.get("token", ()):
+            token = self._token_of(row)
+            self._pending_tokens.setdefault(token[0], []).append(token)
+        for token in self._pending_tokens.pop(None, []):  # level 1: steps are not recorded
             self._on_token(token, self._facts)
         for table, row in self._in_order(rows):
             if table == "kv_event":
@@ -211,10 +229,10 @@ class State:
         self.step = facts.step = step
         self.step_row = facts.row = row
         self.level = row["level"]
-        facts.rows = self._pending["step_request"].pop(step, [])
+        facts.rows = self._pending_rows.pop(step, [])
         for part in facts.rows:
             self._on_row(part, facts)
-        for token in self._pending["token"].pop(step, []):
+        for token in self._pending_tokens.pop(step, []):
             self._on_token(token, facts)
         self.totals["steps"] += 1
         self.totals["computed_tokens"] += row["num_tokens"]
@@ -240,17 +258,21 @@ class State:
         if not self.has_blocks and not gone and request_id not in self.running:
             self._enter(request_id)
 
-    def _on_token(self, row: Facts, facts: StepFacts) -> None:
-        request = self._request(row["request_id"])
-        request["num_output_tokens"] = row["k"] + 1
-        request["last_token_ns"] = row["ts_ns"]
+    def _on_token(self, token: Token, facts: StepFacts) -> None:
+        """Tokens are by far the most numerous rows: no dictionary is made for them."""
+        _, request_id, k, ts_ns, gap_ns = token
+        request = self._request(request_id)
+        request["num_output_tokens"] = k + 1
+        request["last_token_ns"] = ts_ns
         self.totals["output_tokens"] += 1
-        if row["k"] == 0:
-            request["first_token_ns"] = row["ts_ns"]
-            facts.first_tokens.append(row)
-        if row["gap_ns"] is not None:
-            request["max_gap_ns"] = max(request["max_gap_ns"] or 0, row["gap_ns"])
-            facts.max_gap_ns = max(facts.max_gap_ns or 0, row["gap_ns"])
+        if k == 0:
+            request["first_token_ns"] = ts_ns
+            facts.first_tokens.append((request_id, ts_ns))
+        if gap_ns is not None:
+            if gap_ns > (request["max_gap_ns"] or 0):
+                request["max_gap_ns"] = gap_ns
+            if gap_ns > (facts.max_gap_ns or 0):
+                facts.max_gap_ns = gap_ns
 
     def _enter(self, request_id: int) -> None:
         self.running.append(request_id)

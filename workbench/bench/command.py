@@ -76,6 +76,26 @@ def detokenizer(model: str, rounds: int, concurrency: int) -> None:
 
 
 @bench.command()
+@click.option("--seqs", default=64, show_default=True, help="Running requests.")
+@click.option("--step-ms", default=45.0, show_default=True, help="Work of a step.")
+@click.option("--rounds", default=3, show_default=True, help="Alternations between the two.")
+@click.option("--seconds", default=20.0, show_default=True, help="Of each half of a round.")
+def top(seqs: int, step_ms: float, rounds: int, seconds: float) -> None:
+    """The cost of watching: processor time of `cutaway top`, and steps per second with and without it."""
+    from workbench.bench.top_cost import measure
+
+    cost = measure(num_seqs=seqs, step_s=step_ms / 1000, rounds=rounds, seconds=seconds)
+    table = Table("viewer, of one core", "steps/s alone", "watched", "ratio", box=None)
+    table.add_row(
+        f"{cost.cpu_share:.1%}",
+        f"{cost.steps_per_s_alone:.2f}",
+        f"{cost.steps_per_s_watched:.2f}",
+        f"{cost.ratio:.4f}",
+    )
+    Console().print(table)
+
+
+@bench.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--vllm-python",

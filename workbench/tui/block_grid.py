@@ -120,7 +120,7 @@ def draw_small_grid(brush: Brush, area: Area, model: Model) -> None:
     squares = 1 if num_blocks <= area.width or brush.theme.is_mono else 2
     each = max(1, ceil(num_blocks / (area.width * squares)))
     groups = [colours[start : start + each] for start in range(0, num_blocks, each)]
-    shown = [max(group, key=group.count) for group in groups]
+    shown = [max(set(group), key=group.count) for group in groups]
     cells: list[Cell] = []
     for i in range(0, len(shown), squares):
         if brush.theme.is_mono:
@@ -150,20 +150,22 @@ def num_tokens_in(model: Model, block: Block) -> int:
 
 
 def colours_of(brush: Brush, model: Model, *, ages: bool = False) -> dict[int, str]:
-    """The colour of every block, by id."""
-    known: dict[tuple[int | None, str], str] = {}
-    found: dict[int, str] = {}
-    for block_id, block in model.state.blocks.items():
-        if ages:
-            found[block_id] = _age_colour(brush, model, block)
-            continue
+    """The colour of every block, by id; only what changed is worked out again."""
+    pool = model.state.pool
+    if ages:
+        return {i: _age_colour(brush, model, block) for i, block in pool.blocks.items()}
+    kept = model.colours
+    if kept is None or kept[0] is not pool or kept[1] is not brush.theme:
+        kept = model.colours = (pool, brush.theme, {})
+        pool.changed = set(pool.blocks)
+    colours = kept[2]
+    for block_id in pool.changed:
+        block = pool.blocks[block_id]
         owner = next(iter(block.holders), block.last_owner)
-        key = (owner, "shared" if len(block.holders) > 1 else block.state)
-        colour = known.get(key)
-        if colour is None:
-            colour = known[key] = _owner_colour(brush, *key)
-        found[block_id] = colour
-    return found
+        state = "shared" if len(block.holders) > 1 else block.state
+        colours[block_id] = _owner_colour(brush, owner, state)
+    pool.changed.clear()
+    return colours
 
 
 class Look:
@@ -284,7 +286,7 @@ def _draw_halves(
 
     colours = colours_of(brush, model, ages=ages)
     if selected is not None:
-        colours[selected] = theme.tokens["hi"]
+        colours = colours | {selected: theme.tokens["hi"]}
 
     for i in range(area.height):
         start = grid.first + 2 * i * grid.columns

@@ -11,6 +11,7 @@ Invariant: a row is exactly as wide as the canvas, and no wide character is ever
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from rich.cells import cell_len, get_character_cell_size
 from rich.segment import Segment
@@ -125,13 +126,11 @@ class Canvas:
 
     def _strip(self, y: int) -> Strip:
         """Runs of the same style as segments."""
-        chars, styles = self._chars[y], self._styles[y]
-        segments, start, style = [], 0, styles[0]
-        for x in range(1, self.width):
-            if styles[x] is not style:
-                segments.append(self._segment(chars[start:x], style))
-                start, style = x, styles[x]
-        segments.append(self._segment(chars[start:], style))
+        chars, start, segments = self._chars[y], 0, []
+        for _, run in groupby(self._styles[y], key=id):
+            styles = list(run)
+            segments.append(self._segment(chars[start : start + len(styles)], styles[0]))
+            start += len(styles)
         return Strip(segments, self.width)
 
     def _segment(self, chars: list[str], style: Style) -> Segment:

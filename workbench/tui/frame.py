@@ -195,6 +195,15 @@ class Footer(_Bar):
     """The keys of the screen, the most telling first; `?` is never dropped."""
 
     DEFAULT_CSS = "Footer { dock: bottom; height: 1; }"
+    _drawn: tuple[object, ...] = ()
+
+    def repaint(self) -> None:
+        """Draw again if anything that it depends on has changed."""
+        desk = self.desk
+        look = (desk.places.here.screen, desk.session.is_live_run, desk.words.lang, desk.theme.name)
+        if (look, self.size) != self._drawn:
+            self._drawn = (look, self.size)
+            super().repaint()
 
     def draw(self, brush: Brush) -> None:
         """One row."""

@@ -98,7 +98,7 @@ def entries_of(facts: StepFacts, requests: Mapping[int, dict[str, Any]]) -> list
     told.sort(key=lambda item: item[0])  # as the core recorded them
     found += [entry for _, entry in told if entry is not None]
     found += [admission(row) for row in facts.rows if row["code"] in ADMITTED]
-    found += [Entry(step, "first", row["request_id"]) for row in facts.first_tokens]
+    found += [Entry(step, "first", request_id) for request_id, _ in facts.first_tokens]
     found += [_end(row, requests, step) for row in facts.ends]
     found += [entry for entry in (_event(row, step) for row in facts.events) if entry is not None]
     return found

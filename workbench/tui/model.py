@@ -18,6 +18,7 @@ from typing import Any
 from tracing.keyframe import END_OF_TIME_NS, END_STEP, describe, keyframe_at
 from tracing.reader import Run
 from tracing.window import Window, rows_between
+from workbench.replay_pool import Pool
 from workbench.replay_state import State, StepFacts
 from workbench.replay_window import split_steps
 from workbench.tui.log import Reasons
@@ -62,6 +63,8 @@ class Model:
     """Requests that the history met."""
     counts: dict[str, int] = field(default_factory=dict)
     """How often each kind happened, kept up since `figures`."""
+    colours: tuple[Pool, object, dict[int, str]] | None = None
+    """The pool as it was drawn last: of which pool, in which theme, the colour of each block."""
 
     @property
     def step(self) -> int:

@@ -202,7 +202,8 @@ class Overview(View):
         columns = model.timeline.upto(model.step, width * 4)
         top = 1.0 if name in ("budget", "kv", "hit") else None
         fg = "alarm" if name == "preempted" else "series"
-        brush.spark(x, y, buckets(columns, name), width, top=top, fg=fg)
+        values = buckets(columns, name, model.timeline.buckets)
+        brush.spark(x, y, values, width, top=top, fg=fg)
 
     def _paint_latency(self, brush: Brush, model: Model, area: Area, *, with_queue: bool) -> None:
         def draw() -> None:
@@ -245,6 +246,9 @@ class Overview(View):
         self.spot(room, "screen.open_step")
 
     def _paint_why(self, brush: Brush, model: Model, area: Area) -> None:
+        self.slowly(brush, "why", area, lambda: self._draw_why(brush, model, area))
+
+    def _draw_why(self, brush: Brush, model: Model, area: Area) -> None:
         words = brush.words
         room = self.panel(brush, area, words("tui.why.title"), words("tui.why.newest_first"))
         entries = folded(model.timeline.entries(model.step, room.height * 8))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from workbench.tui.timeline import BUCKET, Column
+from workbench.tui.timeline import BUCKET, Bucket, Column
 
 NUM_STEPS = 240
 
@@ -48,34 +48,34 @@ def rates_of(columns: Sequence[Column]) -> Rates:
     )
 
 
-def buckets(columns: Sequence[Column], value: str) -> list[float | None]:
+def buckets(columns: Sequence[Column], value: str, kept: dict[int, Bucket]) -> list[float | None]:
     """A series for a sparkline, one value per `BUCKET` steps, the newest last.
 
-    `value`: prefill | decode | budget | kv | hit | waiting | preempted.
+    `value`: a field of `Bucket`; `kept`: buckets that are complete, so that they are added up once.
     """
-    groups = groupby(
-        columns, key=lambda column: column.step // BUCKET
-    )  # so bars stay what they are
-    return [_value(list(group), value) for _, group in groups]
+    found: list[float | None] = []
+    for number, group in groupby(columns, key=lambda column: column.step // BUCKET):
+        bucket = kept.get(number)
+        if bucket is None:
+            whole = list(group)
+            bucket = _bucket(whole)
+            if len(whole) == BUCKET:
+                kept[number] = bucket
+        found.append(getattr(bucket, value))
+    return found
 
 
-def _value(group: Sequence[Column], value: str) -> float | None:
-    rows = [column.row for column in group]
-    match value:
-        case "prefill" | "decode" | "budget" | "hit":
-            rates = rates_of(group)
-            return {
-                "prefill": rates.prefill_per_s,
-                "decode": rates.decode_per_s,
-                "budget": rates.budget_share,
-                "hit": rates.hit_share,
-            }[value]
-        case "kv":
-            return kv_share(rows[-1])
-        case "waiting":
-            return float(rows[-1]["num_waiting"])
-        case _:
-            return float(sum(row["num_preempted"] for row in rows))
+def _bucket(columns: Sequence[Column]) -> Bucket:
+    rates, last = rates_of(columns), columns[-1].row
+    return Bucket(
+        prefill=rates.prefill_per_s,
+        decode=rates.decode_per_s,
+        budget=rates.budget_share,
+        hit=rates.hit_share,
+        kv=kv_share(last),
+        waiting=float(last["num_waiting"]),
+        preempted=float(sum(column.row["num_preempted"] for column in columns)),
+    )
 
 
 def kv_share(row: dict[str, Any]) -> float | None:

@@ -12,6 +12,7 @@ and of several wishes for a place only the last is fulfilled.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,6 +26,8 @@ from workbench.tui.source import Source
 SPEEDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 REFILL = 24
 """With fewer steps than this ahead, a replay asks for more."""
+FIGURES_SHARE = 20
+"""A query that takes long is asked less often: the recorder has other things to do."""
 LONGEST_PAUSE_NS = 2_000_000_000
 """A replay does not wait longer than this for the next step, however long the engine idled."""
 
@@ -73,6 +76,7 @@ class Session:
         """Follow again; set by who follows."""
         self._clock_ns = 0.0
         """A replay's own time."""
+        self._figures_due = 0.0
         self._wish: int | None = None
         self._seeking: asyncio.Task[None] | None = None
         self._filling: asyncio.Task[None] | None = None
@@ -225,13 +229,17 @@ class Session:
 
     async def refresh_figures(self) -> None:
         """Ask again for what only queries know, if the cursor has moved since."""
-        model = self.model
+        model, now = self.model, time.monotonic()
         if model is None or model.figures.step == model.step or self._wish is not None:
+            return
+        if now < self._figures_due:
             return
         try:
             figures = await asyncio.to_thread(load_figures, model.run, model.state)
         except TraceError:
             return  # the line is down; whoever follows says so
+        took = time.monotonic() - now
+        self._figures_due = now + FIGURES_SHARE * took
         if self.model is model:
             self._take_figures(model, figures)
 

@@ -16,6 +16,8 @@ from workbench.tui.theme import GHOST, LANE, PREFILL
 from workbench.tui.timeline import Column
 
 LABEL_WIDTH = 9
+TICK = 20
+"""Steps between two marks of the axis."""
 Seat = tuple[int, str]
 
 
@@ -95,13 +97,20 @@ def _eighths(tokens: int, budget: int, height: int) -> int:
 
 def _draw_lanes(brush: Brush, area: Area, shown: Sequence[Column]) -> None:
     """Half-block squares: the upper lane is the foreground, the lower one the background."""
-    kept, remember = brush.theme.kept, brush.theme.remember
-    for i in range(area.height):
-        cells: list[Cell] = []
-        for column in shown:
-            pair = (column.seats.get(2 * i), column.seats.get(2 * i + 1))
-            cells.append(kept.get(pair) or remember(pair, _square(brush, *pair)))
+    drawn = [_lanes(brush, column, area.height) for column in shown]
+    for i, cells in enumerate(zip(*drawn, strict=True)):
         brush.canvas.cells(area.x, area.y + i, cells)
+
+
+def _lanes(brush: Brush, column: Column, num_rows: int) -> list[Cell]:
+    """A step's squares from the top; a step is drawn once and then moves to the left."""
+    key = (brush.theme, num_rows)
+    if column.drawn is not None and column.drawn[0] == key:
+        return column.drawn[1]
+    seats = column.seats
+    cells = [_square(brush, seats.get(2 * i), seats.get(2 * i + 1)) for i in range(num_rows)]
+    column.drawn = (key, cells)
+    return cells
 
 
 def _square(brush: Brush, above: Seat | None, below: Seat | None) -> Cell:
@@ -145,7 +154,7 @@ def _draw_letters(brush: Brush, area: Area, shown: Sequence[Column]) -> None:
 
 
 def _draw_axis(brush: Brush, area: Area, shown: Sequence[Column], left: int, cursor: int) -> None:
-    """A rule with a tick each 20 steps, and the cursor's step."""
+    """A rule with ticks, and the cursor's step."""
     y, glyphs = area.y, brush.glyphs
     brush.canvas.fill(area.x, y, area.width, brush.style("rule"), glyphs.line)
     end_of_last = area.x - 2
@@ -153,12 +162,14 @@ def _draw_axis(brush: Brush, area: Area, shown: Sequence[Column], left: int, cur
     mark = f"{cursor}"
     low = area.right if at is None else max(area.x, min(at, area.right - 1 - len(mark)) - 1)
     for i, column in enumerate(shown):
+        if column.step % TICK:
+            continue
         x = left + i
         text = str(column.step)
         crowds = x <= end_of_last + 1 or (
             at is not None and x + len(text) + 1 >= low and x <= at + len(mark)
         )
-        if column.step % 20 == 0 and not crowds and x + len(text) < area.right:
+        if not crowds and x + len(text) < area.right:
             brush.canvas.put(x, y, glyphs.tick, brush.style("mute"))
             brush.say(x + 1, y, text, "mute")
             end_of_last = x + len(text)

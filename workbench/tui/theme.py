@@ -26,7 +26,7 @@ NAMES = ("dark", "light", "contrast", "safe", "mono")
 """Themes in the order in which `T` walks through them; safe: hues for the colour-blind."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Theme:
     """Styles by meaning; asking for the same one twice gives the same object."""
 

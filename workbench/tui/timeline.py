@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.replay_state import ADMITTED, StepFacts
+from workbench.tui.canvas import Cell
 from workbench.tui.log import Entry, entries_of
 
 MAX_COLUMNS = 1024
@@ -42,9 +43,24 @@ class Column:
     """Block given out or shared in this step -> request."""
     hits: int = 0
     """Prompt tokens found in the prefix cache at admissions in this step."""
+    drawn: tuple[object, list[Cell]] | None = None
+    """Its lanes as they were drawn last, and for what."""
     asked: int = 0
     """Prompt tokens that were looked up."""
     entries: list[Entry] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """`BUCKET` steps added up, for sparklines; None: nothing to divide by."""
+
+    prefill: float | None
+    decode: float | None
+    budget: float | None
+    hit: float | None
+    kv: float | None
+    waiting: float
+    preempted: float
 
 
 class Timeline:
@@ -56,6 +72,8 @@ class Timeline:
             name: deque(maxlen=NUM_SAMPLES) for name in ("queue", "ttft", "itl", "e2e")
         }
         """The last latencies in ns, for sparklines; itl: the longest gap of a step."""
+        self.buckets: dict[int, Bucket] = {}
+        """Complete ones, by step // BUCKET."""
         self._seat_of: dict[int, int] = {}
         self._told: dict[tuple[str, int | None], None] = {}
         """Arrivals and ends that are in the log, newest last."""
@@ -136,6 +154,7 @@ class Timeline:
         self.columns.append(column)
         if len(self.columns) > MAX_COLUMNS * 5 // 4:
             del self.columns[:-MAX_COLUMNS]
+            self.buckets.clear()
 
     def _seat(self, request_id: int, column: Column) -> int:
         seat = self._seat_of.get(request_id)
@@ -164,10 +183,10 @@ class Timeline:
             (column.entries if column is not None else self._loose).append(entry)
 
     def _sample(self, facts: StepFacts, requests: Mapping[int, dict[str, Any]]) -> None:
-        for token in facts.first_tokens:
-            arrival_ns = requests[token["request_id"]]["arrival_ns"]
+        for request_id, ts_ns in facts.first_tokens:
+            arrival_ns = requests[request_id]["arrival_ns"]
             if arrival_ns:
-                self.samples["ttft"].append(token["ts_ns"] - arrival_ns)
+                self.samples["ttft"].append(ts_ns - arrival_ns)
         if facts.max_gap_ns is not None:
             self.samples["itl"].append(facts.max_gap_ns)
         for end in facts.ends:

@@ -65,7 +65,7 @@ class View(Widget, can_focus=True):
         self._canvas: Canvas | None = None
         self._strips: list[Strip] = []
         self._spots: list[tuple[Area, str]] = []
-        self._slow: dict[str, tuple[object, float, Patch]] = {}
+        self._slow: dict[str, tuple[object, float, Patch, list[tuple[Area, str]]]] = {}
 
     # -- for subclasses --------------------------------------------------------------------------
 
@@ -121,10 +121,12 @@ class View(Widget, can_focus=True):
             and now - kept[1] < 1 / NUMBERS_PER_SECOND
         ):
             brush.canvas.paste(area.x, area.y, kept[2])
+            self._spots += kept[3]
             return
+        before = len(self._spots)
         draw()
         patch = brush.canvas.copy(area.x, area.y, area.width, area.height)
-        self._slow[name] = (look, now, patch)
+        self._slow[name] = (look, now, patch, self._spots[before:])
 
     def spot(self, area: Area, action: str) -> None:
         """A click there does this."""
