@@ -63,14 +63,14 @@ ZOOM = """async (factor) => {
   }
 }"""
 CARD = """async (kind) => {
-  const page = window.cutaway.get(), why = document.getElementById('why');
-  const step = page.run.step(page.state.get('step'));
-  const before = why.innerText, began = performance.now();
-  page.state.set({ card: { view: 'lives', kind, step: step.step, request: step.rows[0].id } });
-  for (;;) {
-    await new Promise(requestAnimationFrame);
-    if (why.innerText !== before) return performance.now() - began;
-  }
+  const page = window.cutaway.get(), { state, run } = page, why = document.getElementById('why');
+  const frame = () => new Promise(requestAnimationFrame), step = run.step(state.get('step'));
+  state.set({ card: null });
+  while (why.querySelector('section')) await frame();
+  const began = performance.now();
+  state.set({ card: { view: 'lives', kind, step: step.step, request: step.rows[0].id } });
+  while (!why.querySelector('section')) await frame();
+  return performance.now() - began;
 }"""
 EVENT = """async (kind) => {
   const page = window.cutaway.get(), began = performance.now();

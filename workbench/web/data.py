@@ -8,6 +8,7 @@
     GET /data/runs/{run}/owners?engine&step           who used each block last
     GET /data/runs/{run}/next?engine&kind&step&seq&back
     GET /data/runs/{run}/request?external             the request that a client knows by this id
+    GET /data/runs/{run}/why?engine&kind&step&...     one mark explained
     GET /data/runs/{run}/picture                      the run at a glance, for its card
     POST /data/runs/{run}/download                    rows of one SELECT as a file
 
@@ -25,10 +26,14 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
+from tracing.errors import TraceError
 from tracing.reader import Run
 from tracing.store import parquet_bytes
+from workbench.look.words import Words
 from workbench.web import pictures, queries
 from workbench.web.library import Library
+from workbench.web.views import why_card
+from workbench.web.views.why_facts import Mark
 
 Step = Annotated[int, Query(ge=-1, le=2**31 - 1)]
 Engine = Annotated[int, Query(ge=0, le=32767)]
@@ -96,6 +101,21 @@ def data_routes(library: Library) -> APIRouter:
     @router.get("/request")
     def request(run: str, external: Annotated[str, Query(max_length=300)]) -> JSONResponse:
         return JSONResponse(library.ask(run, lambda r: queries.by_external_id(r, external)))
+
+    @router.get("/why")
+    def why(
+        run: str,
+        engine: Engine,
+        kind: Literal["row", "wait", "first_token", "gap", "end", "preempt", "block", "step"],
+        step: Step,
+        lang: Literal["en", "zh"],
+        request: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None,
+        block: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
+    ) -> JSONResponse:
+        if kind in why_card.ABOUT_REQUEST and request is None:
+            raise TraceError("which request?")
+        mark = Mark(kind, engine, step, request, block)
+        return answer(run, lambda r: why_card.card(r, Words(lang), mark))
 
     @router.get("/picture")
     def picture(run: str) -> JSONResponse:

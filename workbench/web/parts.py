@@ -1,4 +1,4 @@
-"""Small pieces that several pages lay out: words in the user's language, chips, terms, numbers, links.
+"""Small pieces that several pages lay out: words in the user's language, terms, numbers, links.
 
 Invariant: text that came from a client is always a child, never markup; React escapes it.
 """
@@ -9,10 +9,7 @@ from urllib.parse import quote, urlencode
 import dash_mantine_components as dmc
 from dash import dcc, get_app, html
 
-from workbench.look.palette import hue_index, label_of, number_of
 from workbench.look.words import LANGUAGES, Words
-
-NUM_HUES = 12
 
 
 def attributes(**named: str) -> dict[str, Any]:
@@ -26,15 +23,6 @@ def request_words() -> Words:
     cookies = dash.backend.request_adapter().cookies
     lang = cookies.get("cutaway_lang", "en")
     return Words(lang if lang in LANGUAGES else "en")
-
-
-def chip(request_id: int) -> html.Span:
-    """A request's chip: its square and its name; clicking follows it."""
-    turn = number_of(request_id) // NUM_HUES % 3
-    square = html.I(className=f"hue{hue_index(request_id)} turn{turn}")
-    name = html.B(label_of(request_id))
-    act = attributes(data_act="follow", data_request=str(request_id))
-    return html.Span([square, name], className="chip", **act)
 
 
 def term(words: Words, name: str, text: str | None = None) -> dmc.HoverCard:

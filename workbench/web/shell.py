@@ -20,7 +20,6 @@ from workbench.look.words import Words
 from workbench.web.library import Library
 from workbench.web.pages import metrics, playground, replay, sql, start
 from workbench.web.parts import attributes, request_words
-from workbench.web.views import why_card
 
 NAV = ("runs", "replay", "metrics", "sql", "playground")
 Page = Callable[[Library, Words, str | None, str], Component]
@@ -36,7 +35,7 @@ PAGES: dict[str, Page] = {
 def set_up(dash: Dash, library: Library) -> None:
     """Give the app its layout and all callbacks."""
     dash.layout = layout
-    for module in (start, metrics, sql, why_card):
+    for module in (start, metrics, sql):
         module.register(dash, library)
 
     @dash.callback(
@@ -60,7 +59,6 @@ def layout() -> dmc.MantineProvider:
         [
             dcc.Location(id="address", refresh="callback-nav"),
             dcc.Store(id="theme"),
-            dcc.Store(id="why-mark"),
             html.A(words("web.nav.skip"), href="#page", className="skip"),
             html.Header(
                 [

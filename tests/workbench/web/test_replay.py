@@ -186,11 +186,10 @@ def test_every_mark_kind_has_a_story(tab: Tab, run: Run) -> None:
         " AND request_id NOT IN (SELECT request_id FROM step_request WHERE step <= 59) LIMIT 1"
     ).rows[0][0]
     show = """([kind, request, block]) => {
-      document.getElementById('why').dataset.seen = document.getElementById('why').innerText;
+      document.querySelector('#why .whybody').replaceChildren();
       window.cutaway.get().state.set({ card: { view: 'lives', kind, step: 59, request, block } });
     }"""
-    fresh = """(() => { const why = document.getElementById('why');
-      return why.innerText !== why.dataset.seen && why.innerText; })()"""
+    fresh = "document.querySelector('#why section') && document.getElementById('why').innerText"
     for kind, who, block in [
         ("row", request, None),
         ("wait", waits, None),

@@ -56,7 +56,7 @@ export class Pointer {
     if (!view) return;
     const mark = view.hit(x, y, this.timeline.scale);
     if (same(mark, this.state.get('hover'))) return;
-    this.state.set({ hover: mark, lit: mark?.kind === 'block' ? mark.request : null });
+    this.state.set({ hover: mark, lit: mark?.request ?? null });
     view.plot.style.cursor = mark ? 'pointer' : '';
     this.hide();
     if (mark) this.timer = setTimeout(() => this.show(mark, view, y), TIP_MS);

@@ -18,7 +18,7 @@ import { Scrubber } from './scrubber.mjs';
 import { State, packMark, readAddress, unpackMark } from './state.mjs';
 import { Timeline } from './timeline.mjs';
 import { Transport } from './transport.mjs';
-import { setWhy } from './why.mjs';
+import { Why } from './why.mjs';
 import { loadWords, t } from './words.mjs';
 
 const BASE = ['a', 'b', 'axis', 'rows', 'size', 'theme', 'sort', 'only', 'req', 'from', 'to', 'card', 'scrolled'];
@@ -82,8 +82,9 @@ export class Replay {
     this.player = new Player(run, state, this.go);
     this.pointer = new Pointer(root, this.timeline, this.map, state, this.go);
     this.describer = new Describer(root, run, state);
+    this.why = new Why(root, run, state);
     this.transport = new Transport(root, this);
-    this.parts.push(this.scrubber, this.player, this.pointer, this.describer, this.transport, state);
+    this.parts.push(this.scrubber, this.player, this.pointer, this.describer, this.why, this.transport, state);
     state.onChange((changed) => this.draw(changed));
     run.onChange((what) => { state.touch(what === 'pool' ? 'lit' : 'rows'); if (state.get('following')) this.toEnd(); });
     this.watchSize();
@@ -138,7 +139,7 @@ export class Replay {
     if (base || changed.has('step')) { this.timeline.moveCursor(); this.scrubber.draw(); this.transport.tell(); this.describer.tell(); }
     if (base || any(changed, ['step', 'lit'])) this.map.draw();
     if (base || any(changed, ['hover', 'step', 'lit'])) { this.timeline.drawOver(); this.map.drawOver(); }
-    if (any(changed, ['card'])) setWhy(this.run, state.get('card'));
+    if (changed.has('card')) this.why.show(state.get('card'));
     state.values.mark = packMark(state.get('card'));
     this.drawn = (this.drawn || 0) + 1;
     this.cost = performance.now() - began;

@@ -12,7 +12,7 @@ import { Pool, VICTIM } from './pool.mjs';
 import { addRows } from './rows.mjs';
 
 export const CHUNK = 64;
-const MAX_CHUNKS = 128;
+const MAX_CHUNKS = 128, MAX_AT_ONCE = 8;
 const COARSE = 1600;
 
 export class Run {
@@ -94,35 +94,47 @@ export class Run {
     return Boolean(this.steps.get(n)?.done || (chunk && !chunk.loading && chunk.upTo >= n));
   }
 
-  /** Fetch what is missing of steps a..b; returns a promise, and calls listeners as chunks arrive. */
+  /** Fetch what is missing of steps a..b; returns a promise, and calls listeners when it has arrived. */
   ensure(a, b) {
-    const wanted = [];
+    const wanted = [], missing = [];
     const lo = Math.max(a, this.first), hi = Math.min(b, this.last);
     for (let i = Math.floor(lo / CHUNK); i * CHUNK <= hi; i += 1) {
       const chunk = this.chunks.get(i);
       const need = Math.min(i * CHUNK + CHUNK - 1, this.last);
       if (chunk) { this.chunks.delete(i); this.chunks.set(i, chunk); }  // most recently used last
       if (chunk?.loading) wanted.push(chunk.loading);
-      else if (!chunk || chunk.upTo < need) wanted.push(this.fetchChunk(i));
+      else if (!chunk || chunk.upTo < need) missing.push(i);
+    }
+    while (missing.length) {  // neighbours in one request
+      const run = [missing.shift()];
+      while (missing[0] === run.at(-1) + 1 && run.length < MAX_AT_ONCE) run.push(missing.shift());
+      wanted.push(this.fetchChunks(run[0], run.at(-1)));
     }
     return Promise.all(wanted);
   }
 
-  fetchChunk(i) {
-    const a = i * CHUNK, b = a + CHUNK - 1, upTo = Math.min(b, this.last);
-    const chunk = this.chunks.get(i) || { upTo: a - 1, pool: null };
-    this.chunks.set(i, chunk);
-    chunk.loading = ask(this.path('steps'), { engine: this.engine, a, b }).then((answer) => {
+  fetchChunks(i, j) {
+    const a = i * CHUNK, b = j * CHUNK + CHUNK - 1, upTo = Math.min(b, this.last);
+    const chunks = [];
+    for (let k = i; k <= j; k += 1) {
+      const chunk = this.chunks.get(k) || { upTo: k * CHUNK - 1, pool: null };
+      this.chunks.set(k, chunk);
+      chunks.push([chunk, k * CHUNK, Math.min(k * CHUNK + CHUNK - 1, upTo)]);
+    }
+    const loading = ask(this.path('steps'), { engine: this.engine, a, b }).then((answer) => {
       this.addRows(answer.columns, answer.rows);
-      Object.assign(chunk, { upTo: this.completeUpTo(a, upTo), loading: null, failed: null, at: null });
-      if (chunk.upTo < upTo) this.again(i);
+      for (const [chunk, from, to] of chunks) {
+        Object.assign(chunk, { upTo: this.completeUpTo(from, to), loading: null, failed: null, at: null });
+      }
+      if (chunks.at(-1)[0].upTo < upTo) this.again(j);
       this.forget();
       this.changed('steps');
     }, (error) => {
-      Object.assign(chunk, { upTo, loading: null, failed: error.message });
+      for (const [chunk, , to] of chunks) Object.assign(chunk, { upTo: to, loading: null, failed: error.message });
       this.changed('error');
     });
-    return chunk.loading;
+    for (const [chunk] of chunks) chunk.loading = loading;
+    return loading;
   }
 
   /** How far steps a.. are all here. In a sealed run one that is not has never been. */
@@ -136,7 +148,7 @@ export class Run {
   /** The stream may be ahead of the tables by a moment: ask once more a little later. */
   again(i) {
     clearTimeout(this.retrying);
-    this.retrying = setTimeout(() => this.fetchChunk(i), 300);
+    this.retrying = setTimeout(() => this.fetchChunks(i, i), 300);
   }
 
   forget() {
@@ -173,7 +185,7 @@ export class Run {
   wantPool(i, n) {
     if (n < this.first || n > this.last || this.chunks.get(i)?.poolLoading) return;
     if (this.asking >= 2) { this.later = n; return; }
-    if (!this.chunks.has(i)) this.fetchChunk(i);
+    if (!this.chunks.has(i)) this.fetchChunks(i, i);
     const chunk = this.chunks.get(i), before = this.chunks.get(i - 1);
     if (before?.pool && before.upTo >= i * CHUNK - 1 && this.steps.has(i * CHUNK - 1)) {
       chunk.pool = this.pool(i * CHUNK - 1)?.clone() ?? null;  // played over the border

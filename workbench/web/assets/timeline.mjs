@@ -93,13 +93,13 @@ export class Timeline {
   tellNobody() {
     const box = this.lives?.plot.querySelector('.emptybox');
     if (!box) return;
-    const { state, scale } = this;
+    const { state } = this;
     const isFiltered = state.get('only') !== 'all' || state.get('from') !== null;
     box.hidden = !isFiltered || this.lives.rows.length > 0 || this.lives.waiting.length > 0;
     if (box.hidden) return;
     const near = this.nearest(), button = box.querySelector('button');
     button.hidden = near === null;
-    box.querySelector('p').textContent = near === null ? t('lives.nowhere') : t('lives.nearest', { n: near, by: near > scale.b ? near - scale.b : scale.a - near });
+    box.querySelector('p').textContent = near === null ? t('lives.nowhere') : t('lives.nearest', { n: near });
     button.dataset.step = near;
     button.textContent = t('lives.goto', { n: near });
   }

@@ -23,6 +23,8 @@ export class Transport {
     document.addEventListener('cutaway:find', (event) => this.find(event.detail), { signal });
     this.texts.of.textContent = t('clock.of', { n: count(this.run.last - this.run.first + 1) });
     this.texts.unit.textContent = this.run.config.clock === 'modelled' ? t('clock.modelled') : t('clock.seconds');
+    const engine = this.field('engine');
+    if (engine) engine.value = String(this.run.engine);
     this.state.onChange((changed) => this.onState(changed));
     this.onState(new Set(['playing', 'speed', 'kind', 'axis', 'sort', 'only', 'following', 'from', 'req']));
   }
@@ -61,7 +63,7 @@ export class Transport {
     if (!marks.length) return;
     const at = marks.findIndex((m) => hover && m.request === hover.request && m.block === hover.block && m.kind === hover.kind);
     const mark = marks[(at + by + marks.length) % marks.length];
-    this.state.set({ hover: mark, lit: mark.kind === 'block' ? mark.request : null });
+    this.state.set({ hover: mark, lit: mark.request ?? null });
     this.page.pointer.hide();
     this.page.pointer.show(mark, view, 0);
   }
@@ -149,6 +151,9 @@ export class Transport {
     this.texts.step.textContent = count(n);
     this.texts.time.textContent = (this.run.startOf(n) / 1000).toFixed(3);
     if (this.run.live) this.tellLength();
+    const card = this.state.get('card'), pinned = this.root.querySelector('.why .pinned');
+    const isAway = card && (card.step < this.state.get('a') || card.step > this.state.get('b'));
+    if (pinned) pinned.textContent = isAway ? t('why.pinned') : '';
     this.tellBadge();
   }
 

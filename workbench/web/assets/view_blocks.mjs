@@ -27,7 +27,9 @@ export class BlocksView {
       const columns = Math.max(1, Math.floor((width + gap) / (size + gap)));
       const rows = Math.ceil(cells / columns);
       if (rows * (size + gap) <= maxHeight || size === 2) {
-        Object.assign(this, { size, gap, columns, rows, width, height: rows * (size + gap) });
+        // Cells that can be told apart fill the width.
+        const wide = size >= 14 && cells >= columns ? Math.floor((width + gap) / columns) - gap : size;
+        Object.assign(this, { size: wide, gap, columns, rows, width, height: rows * (wide + gap) });
         return;
       }
     }
@@ -44,8 +46,11 @@ export class BlocksView {
     Object.assign(this, { pool, step, marks });
     this.queue = pool.queue();
     this.place = new Map(this.queue.map((b, i) => [b, i + 1]));
-    const lit = state.get('lit');
-    this.dim = (b) => lit !== null && !(pool.holders[b] || []).some(([id]) => id === lit);
+    const lit = state.get('lit'), chosen = lit ?? state.get('req');
+    const isTheirs = (b) => (pool.holders[b] || []).some(([id]) => id === chosen);
+    // Somebody who holds nothing now leaves the map as it is.
+    const holds = chosen !== null && pool.holders.some((held) => held?.some(([id]) => id === chosen));
+    this.dim = (b) => holds && !isTheirs(b);
     for (let b = 1; b < pool.num; b += 1) this.cell(g, b, p);
     g.globalAlpha = 1;
     for (const b of this.size >= 8 ? this.marks.written : []) this.ring(g, b, p);

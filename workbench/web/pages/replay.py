@@ -66,7 +66,7 @@ def board(
             html.Div([html.B(), html.Span()], className="tip", hidden=True, role="tooltip"),
             html.Div(className="unseen", role="status", **attributes(data_say="step")),
             _table(words),
-            transport.view(words, facts["steps"], facts["preemptions"]),
+            transport.view(words, name, facts),
         ],
         className="replay compact" if compact else "replay",
         **attributes(
@@ -118,10 +118,27 @@ def header(
             html.H1(run_title(words, name, info), title=name),
             html.Dl(told, className="facts"),
             more,
+            *_lives_of_core(words, found["engines"]),
             transport.clock(words),
         ],
         className="runhead",
     )
+
+
+def _lives_of_core(words: Words, engines: list[dict[str, Any]]) -> list[html.Label]:
+    """A core that was started again is another engine in the trace: choose which to look at."""
+    if len(engines) < 2:
+        return []
+    options = [
+        html.Option(
+            words("web.fact.engine", n=e["engine_id"], a=e["first_step"], b=e["last_step"]),
+            value=str(e["engine_id"]),
+        )
+        for e in engines
+    ]
+    label = words("web.fact.life")
+    menu = html.Select(options, **attributes(data_do="engine", aria_label=label))
+    return [html.Label([html.Span(label), menu], className="menu")]
 
 
 def _said(words: Words, name: str, number: int | None) -> str | None:

@@ -5,18 +5,21 @@ Everything here is a plain control with a `data-do` name; `assets/transport.mjs`
 them.
 """
 
+from typing import Any
+
 from dash import html
 from dash.development.base_component import Component
 
 from workbench.look.words import Words
-from workbench.web.parts import attributes
+from workbench.web.parts import attributes, sql_link
 
 SPEEDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 25, 100)
 KINDS = ("preemption", "eviction", "miss", "first_token")
 
 
-def view(words: Words, num_steps: int, num_preempted: int) -> html.Footer:
-    """The transport of a run with so many steps and preemptions."""
+def view(words: Words, run: str, facts: dict[str, Any]) -> html.Footer:
+    """The transport of a run; `facts`: query summary."""
+    num_steps, num_preempted = facts["steps"], facts["preemptions"]
     buttons = html.Div(
         [
             _button(words, "back"),
@@ -62,10 +65,12 @@ def view(words: Words, num_steps: int, num_preempted: int) -> html.Footer:
         ],
         className="strip",
     )
-    return html.Footer([buttons, strip, _right(words)], className="transport")
+    right = _right(words, run, facts["lost_records"])
+    return html.Footer([buttons, strip, right], className="transport")
 
 
-def _right(words: Words) -> html.Div:
+def _right(words: Words, run: str, num_lost: int) -> html.Div:
+    """Axis, badge, and beside it how much is missing, if anything is."""
     axis = html.Div(
         [
             html.Button(
@@ -84,7 +89,11 @@ def _right(words: Words) -> html.Div:
         className="badge",
         **attributes(data_do="live", data_kind="replay"),
     )
-    return html.Div([html.Span(className="goto"), axis, badge], className="right")
+    parts: list[Component] = [html.Span(className="goto"), axis, badge]
+    if num_lost:
+        text = words("web.badge.missing", n=f"{num_lost:,}")
+        parts.append(sql_link(run, "from ingest where lost_records > 0", text, className="alarm"))
+    return html.Div(parts, className="right")
 
 
 def _button(words: Words, name: str) -> html.Button:

@@ -26,18 +26,6 @@ class Mark:
     request: int | None
     block: int | None
 
-    @classmethod
-    def read(cls, said: Row) -> "Mark":
-        """From the page. Raises ValueError or TypeError if it is no mark."""
-        request, block = said.get("request"), said.get("block")
-        return cls(
-            kind=str(said["kind"]),
-            engine=int(said.get("engine") or 0),
-            step=int(said["step"]),
-            request=None if request is None else int(request),
-            block=None if block is None else int(block),
-        )
-
 
 REASONS = """
 WITH me AS (

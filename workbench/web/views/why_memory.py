@@ -6,11 +6,10 @@ Sentences are `web.tell.<kind>.*`; reasons are the trace's own.
 from typing import Any
 
 from tracing.reader import Run
-from workbench.look.palette import hue_index
 from workbench.look.words import Words
 from workbench.web.parts import duration
 from workbench.web.views import why_facts as facts
-from workbench.web.views.sentences import Who, reason, sentence
+from workbench.web.views.sentences import Part, Who, reason, sentence
 from workbench.web.views.story import (
     MAX_REASONS,
     Story,
@@ -38,7 +37,6 @@ def tell_preempt(run: Run, words: Words, mark: Mark) -> Story:
         where(run, words, mark, step, words("web.tell.into", n=said)),
         decision_sql(mark, "code between 501 and 509"),
         is_alarm=True,
-        hue=f"hue{hue_index(mark.request)}",
     )
     if victim is None:
         story.why = unrecorded(words, step)
@@ -52,7 +50,7 @@ def tell_preempt(run: Run, words: Words, mark: Mark) -> Story:
     return story
 
 
-def _who_needed(run: Run, words: Words, mark: Mark, victim: Row) -> list[Any]:
+def _who_needed(run: Run, words: Words, mark: Mark, victim: Row) -> list[list[Part]]:
     """For which token the cause of a preemption needed a block, if it was in the step."""
     other = victim["other_id"]
     if other is None or other == mark.request:
@@ -66,7 +64,9 @@ def _who_needed(run: Run, words: Words, mark: Mark, victim: Row) -> list[Any]:
     return [sentence(words, "web.tell.preempt.needed", **values)]
 
 
-def _who_else(run: Run, words: Words, mark: Mark, step: Row | None, victim: Row) -> list[Any]:
+def _who_else(
+    run: Run, words: Words, mark: Mark, step: Row | None, victim: Row
+) -> list[list[Part]]:
     freed, sharers = facts.given_up(run, mark)
     other = victim["other_id"]
     values: dict[str, Any] = {"n": freed, "oth": None if other is None else Who(other)}
@@ -89,8 +89,8 @@ def _add_bill(run: Run, words: Words, mark: Mark, step: Row | None, story: Story
     after = duration(words, back["start_ns"] - step["start_ns"])
     kept, again = back["num_cached_tokens"], back["num_recomputed_tokens"] or 0
     values = {"n": back["step"], "after": after, "kept": kept, "again": again}
-    story.bill = (kept, again)
-    story.bill_text = [sentence(words, "web.tell.preempt.bill", **values)]
+    story.costs = (kept, again)
+    story.bill = [sentence(words, "web.tell.preempt.bill", **values)]
 
 
 def tell_block(run: Run, words: Words, mark: Mark) -> Story:
