@@ -103,7 +103,11 @@ class LLM:
     # -- step by step --------------------------------------------------------------------------------
 
     def add(self, prompt: Prompt, params: SamplingParams | None = None) -> Generation:
-        """Hand a prompt to the core; it moves with each `step`."""
+        """Hand a prompt to the core; it moves with each `step`.
+
+        Raises ConfigError for parameters that cannot be run, or when this LLM is closed, and CapacityError
+        for a prompt that is too long.
+        """
         arrival = Arrival(arrival_ns=self.frontend.clock())
         if isinstance(prompt, str):
             token_ids = self.frontend.tokenizer.encode(prompt)
@@ -167,6 +171,8 @@ class LLM:
         arrival: Arrival,
         prompt: str | None,
     ) -> Generation:
+        if self._closed:
+            raise ConfigError("this LLM is closed, and its memory given back: make a new one")
         generation = self.frontend.submit(
             token_ids, params or SamplingParams(), arrival, prompt=prompt
         )

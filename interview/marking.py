@@ -50,7 +50,9 @@ class VersionPoint:
 VERSION_POINTS = (
     VersionPoint(
         "names-version",
-        Text("It names a version (or a date) for what it claims.", "说明所说内容的版本(或日期)。"),
+        Text(
+            "It names a version (or a date) for what it claims.", "说明所说内容的版本（或日期）。"
+        ),
         tuple(
             parse_pattern(line)
             for line in (

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import pairwise
 
+from interview.text import half_width
+
 WORD = re.compile(r"[a-z0-9]+(?:[.'’][a-z0-9]+)*(?:\(\))?|[\u4e00-\u9fff]+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[。!?\n]+|(?<=[.!?])(?=[\u4e00-\u9fff])")
-BREAK = re.compile(r"[;:;:]+(?!\d)|\s[-–—]+\s|——")
-COMMA = re.compile(r"[,,、]+(?!\d)")
+BREAK = re.compile(r"[;:]+(?!\d)|\s[-–—]+\s|——")
+COMMA = re.compile(r"[,、]+(?!\d)")
 ITEM = re.compile(rf"{BREAK.pattern}|{COMMA.pattern}|\b(?:and|or)\b")
 OPTION = re.compile(r"--[a-z][\w-]*")
 WORDS = tomllib.loads((files("interview") / "words.toml").read_text(encoding="utf-8"))
@@ -79,7 +81,8 @@ class Sentence:
 
 def read(answer: str) -> tuple[Sentence, ...]:
     """The sentences that claim something, in order; lists of terms are left out."""
-    text = answer.lower().replace("’", "'").replace("`", "").replace("“", '"').replace("”", '"')
+    text = half_width(answer).lower().replace("’", "'").replace("`", "")
+    text = text.replace("“", '"').replace("”", '"')
     text = OPTION.sub(" ", text)
     # A dash inside a word joins what people write as two: "block-size", "prefill-first".
     text = re.sub(r"(?<=[a-z0-9])[-‐](?=[a-z])", " ", text)
@@ -92,7 +95,8 @@ def is_prose(sentence: str) -> bool:
     """False for a list of terms: little glue, mostly very short pieces, or many and no long one."""
     glue = sum(word in GLUE or word.endswith("n't") for word in _latin(sentence))
     glue += sum(char in GLUE_ZH for char in _han(sentence))
-    if glue < MIN_GLUE * len(_latin(sentence)) + MIN_GLUE_ZH * len(_han(sentence)) / 2:
+    needed = MIN_GLUE * len(_latin(sentence)) + MIN_GLUE_ZH * len(_han(sentence)) / 2
+    if glue < needed and "=" not in sentence:  # a calculation claims something without glue
         return False
     sizes = [_size(piece) for piece in ITEM.split(sentence) if piece.strip()]
     if len(sizes) < MANY_PIECES:

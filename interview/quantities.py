@@ -8,6 +8,8 @@ Source: IEC 80000-13 for binary prefixes; a plain `KB` is read as either 1,000 o
 import re
 from dataclasses import dataclass
 
+from interview.text import half_width
+
 NUMBER = re.compile(
     r"(?<![\w.])(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s?"
     r"(k(?![a-z])|[kmg]i?b/s|[kmg]i?b\b|bytes?\b|b\b|字节|ms\b|毫秒|µs\b|us\b|微秒|seconds?\b|s\b|秒|%|percent|x\b|times\b|倍)?"
@@ -37,7 +39,7 @@ class Quantity:
 def quantities(text: str) -> list[Quantity]:
     """All quantities in a text, in order."""
     found = []
-    for number, unit in NUMBER.findall(text.lower()):
+    for number, unit in NUMBER.findall(half_width(text).lower()):
         value, unit = float(number.replace(",", "")), unit.replace("/s", "") + "/s" * ("/s" in unit)
         found.append(_quantity(value, unit))
     return found

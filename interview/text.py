@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Language = Literal["en", "zh"]
+FULL_WIDTH = {0xFF01 + i: chr(0x21 + i) for i in range(94)}
+FULL_WIDTH |= {ord(sign): f"{chr(ord(sign) - 0xFEE0)} " for sign in "！，：；？"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +26,8 @@ class Text:
     def in_(self, language: Language) -> str:
         """The half in this language."""
         return self.en if language == "en" else self.zh
+
+
+def half_width(text: str) -> str:
+    """Signs, digits and letters that Chinese keyboards write wide, as ASCII; "8，16" stays two numbers."""
+    return text.translate(FULL_WIDTH)

@@ -15,7 +15,12 @@ STYLES = {"**": "bold", "*": "italic", "`": "bold"}
 INLINE = re.compile(r"(\*\*|\*|`)(.+?)\1")
 UNIT = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]| +|[^ \u2e80-\u9fff\uff00-\uffef]+")
 """What is never broken inside: one wide character, spaces, one Latin word."""
-NO_START = frozenset(",。、;:?!)》」』%,.;:?!)")
+NO_START = frozenset("，。、；：？！）》」』%,.;:?!)")
+SEAM = re.compile(
+    r"(?<=[\u2e80-\u9fff\uff00-\uffef])\n(?=[\u2e80-\u9fff\uff00-\uffef])"
+    r"|(?<=[，。；：？！）])\n"
+)
+"""A line's end in the source that is no space in Chinese."""
 
 
 def paragraphs(markdown: str, width: int) -> list[Text]:
@@ -27,7 +32,7 @@ def paragraphs(markdown: str, width: int) -> list[Text]:
         if paragraph.startswith("    "):
             lines += [Text(line) for line in paragraph.split("\n")]
         else:
-            lines += wrap(inline(paragraph.replace("\n", " ")), width)
+            lines += wrap(inline(SEAM.sub("", paragraph).replace("\n", " ")), width)
     return lines
 
 

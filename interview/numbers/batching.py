@@ -80,7 +80,7 @@ EXAMPLES = (
         Text("Static and continuous batching", "静态批与连续批"),
         Text(
             "The gain is the idle part of slots whose neighbours run longer; equal lengths gain nothing.",
-            "收益来自等待更长邻居的空槽;长度都一样就没有收益。",
+            "收益来自等待更长邻居的空槽；长度都一样就没有收益。",
         ),
         (
             Param(

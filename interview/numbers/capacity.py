@@ -19,7 +19,7 @@ def fleet(*, rate: float, per_gpu: float, target: float, spare: int) -> Worked:
         "exact",
         Text(
             "peak rate / (rate of one within the SLO × target)",
-            "峰值 / (单卡达标速率 × 目标利用率)",
+            "峰值 /（单卡达标速率 × 目标利用率）",
         ),
         f"{rate:g} / ({per_gpu:g} × {target:g})",
         rate / (per_gpu * target),
@@ -95,14 +95,14 @@ def loops(
         latencies = closed_loop(number, service_s, requests)
         name = Text(f"closed, {number} users", f"闭环 {number} 个用户")
         _row(d, f"closed_{number}", name, latencies)
-        theory = Text("  theory: users × service", "  理论:用户数 × 服务时间")
+        theory = Text("  theory: users × service", "  理论：用户数 × 服务时间")
         how = f"{number} × {service_s:g}"
         d.add(f"closed_{number}_theory", theory, how, number * service_s, "s")
     return d.done()
 
 
 def _row(d: Derivation, key: str, name: Text, latencies: list[float]) -> None:
-    d.add(f"{key}_mean", Text(f"{name.en}: mean", f"{name.zh}:均值"), "", _mean(latencies), "s")
+    d.add(f"{key}_mean", Text(f"{name.en}: mean", f"{name.zh}：均值"), "", _mean(latencies), "s")
     for label, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
         text = Text(f"  {label}", f"  {label}")
         d.add(f"{key}_{label}", text, "", percentile(latencies, share), "s")
@@ -112,12 +112,12 @@ def _open_theory(d: Derivation, rate: float, service_s: float, requests: int) ->
     load = rate * service_s
     if load < 1:
         wait = load * service_s / (2 * (1 - load))
-        text = Text("  theory: M/D/1 mean", "  理论:M/D/1 均值")
+        text = Text("  theory: M/D/1 mean", "  理论：M/D/1 均值")
         d.add(f"open_{rate:g}_theory", text, f"{service_s:g} + {wait:g}", service_s + wait, "s")
         return
     length = requests / rate
     growth = rate - 1 / service_s
-    text = Text("  theory: wait of the last, by the backlog", "  理论:积压使最后一个等待")
+    text = Text("  theory: wait of the last, by the backlog", "  理论：积压使最后一个等待")
     how = f"{growth:g}/s × {length:.0f} s × {service_s:g} s"
     d.add(f"open_{rate:g}_theory", text, how, growth * length * service_s, "s")
 
@@ -132,7 +132,7 @@ EXAMPLES = (
         Text("GPUs for a peak", "峰值需要多少 GPU"),
         Text(
             "Divide by what one serves within the SLO at a utilisation with headroom, then add the spare.",
-            "用单卡在 SLO 内、留有余量的速率去除,再加备用。",
+            "用单卡在 SLO 内、留有余量的速率去除，再加备用。",
         ),
         (
             Param("rate", 20.0, "req/s", Text("peak rate", "峰值速率"), 0.001),
@@ -151,7 +151,7 @@ EXAMPLES = (
         Text("Open and closed loop", "开环与闭环"),
         Text(
             "Past capacity an open queue grows as long as the test lasts; a closed one only slows its users.",
-            "超过容量后,开环的队列随测试时长增长;闭环只会让用户变慢。",
+            "超过容量后，开环的队列随测试时长增长；闭环只会让用户变慢。",
         ),
         (
             Param(

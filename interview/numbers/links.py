@@ -48,7 +48,7 @@ def boundary(
         "tp",
         Text(
             "TP instead: two all-reduces a layer, per token, before the ring factor 2(n−1)/n",
-            "若用 TP:每层两次 all-reduce,每 token,未乘环形因子 2(n−1)/n",
+            "若用 TP：每层两次 all-reduce，每 token，未乘环形因子 2(n−1)/n",
         ),
         f"{layers} × 2 × {token / KIB:g} KiB",
         layers * 2 * token,
@@ -62,7 +62,7 @@ def restore(*, recompute_ms: float, transfer_ms: float, load_ms: float) -> Worke
     d = Derivation()
     back = d.add(
         "restore",
-        Text("restore: transfer and load", "恢复:传输加载入"),
+        Text("restore: transfer and load", "恢复：传输加载入"),
         f"{transfer_ms:g} + {load_ms:g}",
         transfer_ms + load_ms,
         "ms",
@@ -90,18 +90,18 @@ EXAMPLES = (
         Text("Bytes over a pipeline boundary", "流水线边界上的字节"),
         Text(
             "A pipeline sends one hidden state per token and boundary: little in decode, a lot in prefill.",
-            "流水线每个边界每 token 只传一个隐藏状态:decode 很少,prefill 很多。",
+            "流水线每个边界每 token 只传一个隐藏状态：decode 很少，prefill 很多。",
         ),
         (
             Param("hidden", 3072, "", Text("hidden size", "hidden size")),
             Param(
-                "value_bytes", 2, "B", Text("bytes of a value (bf16: 2)", "每个数的字节(bf16:2)")
+                "value_bytes", 2, "B", Text("bytes of a value (bf16: 2)", "每个数的字节（bf16:2）")
             ),
             Param("sequences", 8, "", Text("sequences that decode", "decode 中的序列数")),
             Param("prefill_tokens", 32768, "tokens", Text("prefill tokens", "prefill token 数")),
             Param("chunk", 512, "tokens", Text("tokens of a chunk", "chunk 的 token 数")),
             Param("link_gib_s", 12.0, "GiB/s", Text("the link", "链路带宽"), 0.001),
-            Param("layers", 36, "", Text("layers, for the TP line", "层数,用于 TP 一行")),
+            Param("layers", 36, "", Text("layers, for the TP line", "层数，用于 TP 一行")),
         ),
         boundary,
         "decode",
@@ -112,7 +112,7 @@ EXAMPLES = (
         Text("Restore KV or compute it again", "恢复 KV 还是重算"),
         Text(
             "A hit in a slow tier can lose: compare times, not hit rates.",
-            "慢层的命中也会亏:要比时间,而不是比命中率。",
+            "慢层的命中也会亏：要比时间，而不是比命中率。",
         ),
         (
             Param("recompute_ms", 80.0, "ms", Text("prefill again", "重新 prefill"), 0),

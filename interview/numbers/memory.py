@@ -19,7 +19,7 @@ def layouts(*, weights_gib: float, card_gib: float, cards: int) -> Worked:
         name, groups = f"TP{tp} × {cards // tp}", cards // tp
         card = d.add(
             f"card_tp{tp}",
-            Text(f"{name}: weights on a card", f"{name}:每卡权重"),
+            Text(f"{name}: weights on a card", f"{name}：每卡权重"),
             f"{weights_gib:g} / {tp}",
             weights_gib / tp,
             "GiB",
@@ -63,7 +63,7 @@ def experts(*, dense_gib: float, expert_gib: float, cards: int) -> Worked:
         name = f"TP{tp} × DP{cards // tp}"
         card = d.add(
             f"card_tp{tp}",
-            Text(f"{name}: on a card", f"{name}:每卡"),
+            Text(f"{name}: on a card", f"{name}：每卡"),
             f"{dense_gib:g} / {tp} + {share:g}",
             dense_gib / tp + share,
             "GiB",
@@ -87,7 +87,7 @@ def experts(*, dense_gib: float, expert_gib: float, cards: int) -> Worked:
         )
     d.add(
         "copy",
-        Text("a full copy on each card, without EP", "不用 EP,每卡一份完整副本"),
+        Text("a full copy on each card, without EP", "不用 EP，每卡一份完整副本"),
         f"{dense_gib:g} + {expert_gib:g}",
         dense_gib + expert_gib,
         "GiB",
@@ -110,7 +110,7 @@ def kv(
         "token",
         Text(
             "one token: K and V × layers × KV heads × head size × bytes",
-            "一个 token:K 与 V × 层 × KV 头 × 头维 × 字节",
+            "一个 token：K 与 V × 层 × KV 头 × 头维 × 字节",
         ),
         f"2 × {layers} × {kv_heads} × {head_size} × {value_bytes}",
         2 * layers * kv_heads * head_size * value_bytes,
@@ -163,7 +163,7 @@ EXAMPLES = (
         Text("Dense weights on several cards", "稠密模型的权重放到多张卡"),
         Text(
             "TP divides the weights once; replicas multiply them.",
-            "TP 把权重分成一份;副本把权重变成多份。",
+            "TP 把权重分成一份；副本把权重变成多份。",
         ),
         (
             Param("weights_gib", 16.0, "GiB", Text("weights of the model", "模型权重"), 0),
@@ -179,14 +179,14 @@ EXAMPLES = (
         Text("A mixture of experts on four cards", "四张卡上的 MoE"),
         Text(
             "EP splits the experts over all cards whatever TP is; TP only changes the dense share.",
-            "无论 TP 多大,EP 都把专家分到所有卡;TP 只改变非专家部分。",
+            "无论 TP 多大，EP 都把专家分到所有卡；TP 只改变非专家部分。",
         ),
         (
             Param(
                 "dense_gib", 6, "GiB", Text("attention and shared part", "注意力等非专家部分"), 0
             ),
             Param("expert_gib", 42.0, "GiB", Text("routed experts", "路由专家"), 0),
-            Param("cards", 4, "cards", Text("cards, one expert group", "卡数,同一个专家组")),
+            Param("cards", 4, "cards", Text("cards, one expert group", "卡数，同一个专家组")),
         ),
         experts,
         "card_tp1",
@@ -197,14 +197,14 @@ EXAMPLES = (
         Text("KV cache per token", "每个 token 的 KV cache"),
         Text(
             "Layers, KV heads and head size set it; the hidden size does not appear.",
-            "由层数、KV 头数和头维决定,公式里没有 hidden size。",
+            "由层数、KV 头数和头维决定，公式里没有 hidden size。",
         ),
         (
             Param("layers", 28, "", Text("layers", "层数")),
             Param("kv_heads", 8, "", Text("KV heads", "KV 头数")),
             Param("head_size", 128, "", Text("head size", "头维")),
             Param(
-                "value_bytes", 2, "B", Text("bytes of a value (bf16: 2)", "每个数的字节(bf16:2)")
+                "value_bytes", 2, "B", Text("bytes of a value (bf16: 2)", "每个数的字节（bf16:2）")
             ),
             Param("block_size", 16, "tokens", Text("tokens of a block", "每个 block 的 token 数")),
             Param("pool_mib", 64.0, "MiB", Text("KV pool", "KV 池"), 0),

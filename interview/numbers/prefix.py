@@ -20,7 +20,7 @@ def request_r(*, prompt: int, common: int, unit: int) -> Worked:
     d = Derivation()
     hit = d.add(
         "cached",
-        Text(f"cached, in units of {unit}", f"命中,单位 {unit}"),
+        Text(f"cached, in units of {unit}", f"命中，单位 {unit}"),
         f"⌊min({common}, {prompt} − 1) / {unit}⌋ × {unit}",
         cached(prompt, common, unit),
         "tokens",
@@ -50,7 +50,7 @@ def request_r(*, prompt: int, common: int, unit: int) -> Worked:
         "x_written",
         Text(
             "step that writes X's own KV: X is an input only then",
-            "写入 X 的 KV 的步:那时 X 才是输入",
+            "写入 X 的 KV 的步：那时 X 才是输入",
         ),
         "1 + 1",
         2,
@@ -58,7 +58,7 @@ def request_r(*, prompt: int, common: int, unit: int) -> Worked:
     )
     d.add(
         "cached_16",
-        Text("with 16-token blocks instead: cached", "若用 16-token 的 block:命中"),
+        Text("with 16-token blocks instead: cached", "若用 16-token 的 block：命中"),
         f"⌊min({common}, {prompt} − 1) / 16⌋ × 16",
         cached(prompt, common, 16),
         "tokens",
@@ -72,7 +72,7 @@ def repeat(*, lengths: tuple[int, ...], block_size: int) -> Worked:
     for n in lengths:
         hit = d.add(
             f"cached_{n}",
-            Text(f"{n} tokens again: cached", f"{n} 个 token 再发一次:命中"),
+            Text(f"{n} tokens again: cached", f"{n} 个 token 再发一次：命中"),
             f"⌊({n} − 1) / {block_size}⌋ × {block_size}",
             cached(n, n, block_size),
             "tokens",
@@ -117,14 +117,14 @@ def shared(*, common: int, own: int, block_size: int, requests: int) -> Worked:
     )
     d.add(
         "total_without",
-        Text(f"{requests} requests in turn, no cache", f"{requests} 个请求依次到来,无缓存"),
+        Text(f"{requests} requests in turn, no cache", f"{requests} 个请求依次到来，无缓存"),
         f"{requests} × {length:,}",
         requests * length,
         "tokens",
     )
     d.add(
         "total_with",
-        Text("  with hash blocks: the first computes all", "  有 block 缓存:第一个全算"),
+        Text("  with hash blocks: the first computes all", "  有 block 缓存：第一个全算"),
         f"{length:,} + {requests - 1} × {length - hit:,.0f}",
         length + (requests - 1) * (length - hit),
         "tokens",
@@ -137,10 +137,10 @@ BLOCK = Param("block_size", 16, "tokens", Text("tokens of a block", "每个 bloc
 EXAMPLES = (
     Example(
         "request-r",
-        Text("When is a token's KV written?", "token 的 KV 何时写入?"),
+        Text("When is a token's KV written?", "token 的 KV 何时写入？"),
         Text(
             "A sampled token has no KV yet; its own step writes it.",
-            "刚采样的 token 还没有 KV,下一步把它作为输入时才写入。",
+            "刚采样的 token 还没有 KV，下一步把它作为输入时才写入。",
         ),
         (
             Param("prompt", 6, "tokens", Text("prompt of R", "R 的 prompt")),
@@ -156,7 +156,7 @@ EXAMPLES = (
         Text("The same prompt twice", "同一 prompt 发两次"),
         Text(
             "A full hit gives up its last block: 64 tokens compute 16 again, 65 compute 1.",
-            "全命中要让出最后一块:64 个 token 重算 16 个,65 个只算 1 个。",
+            "全命中要让出最后一块：64 个 token 重算 16 个，65 个只算 1 个。",
         ),
         (
             Param("lengths", (15, 31, 63, 64, 65), "tokens", Text("prompt lengths", "prompt 长度")),

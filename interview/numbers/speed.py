@@ -41,7 +41,7 @@ def halved_weights(*, weights_gb: float, before_tok_s: float, after_tok_s: float
     )
     d.add(
         "bandwidth_after",
-        Text("  after, with half the bytes", "  之后,字节减半"),
+        Text("  after, with half the bytes", "  之后，字节减半"),
         f"{after_tok_s:g} × {weights_gb / 2:g} GB",
         after_tok_s * weights_gb / 2,
         "GB/s",
@@ -49,7 +49,7 @@ def halved_weights(*, weights_gb: float, before_tok_s: float, after_tok_s: float
     saved = before - after
     reading = d.add(
         "reading",
-        Text("reading weights before: twice what was saved", "之前读权重:节省量的两倍"),
+        Text("reading weights before: twice what was saved", "之前读权重：节省量的两倍"),
         f"2 × ({before:.2f} − {after:.2f})",
         2 * saved,
         "ms",
@@ -67,10 +67,10 @@ def halved_weights(*, weights_gb: float, before_tok_s: float, after_tok_s: float
 EXAMPLES = (
     Example(
         "fp8",
-        Text("Half the weight bytes, not twice the speed", "权重字节减半,速度不翻倍"),
+        Text("Half the weight bytes, not twice the speed", "权重字节减半，速度不翻倍"),
         Text(
             "Only the time that reads weights is halved; launches, KV and sampling stay.",
-            "只有读权重的时间减半;启动开销、KV 与采样不变。",
+            "只有读权重的时间减半；启动开销、KV 与采样不变。",
         ),
         (
             Param("weights_gb", 3.28, "GB", Text("weights in bf16", "bf16 权重"), 0.001),

@@ -126,6 +126,8 @@ def test_closing_ends_what_is_open_and_writes_it_down(chat_model: Path) -> None:
     llm.step()
     llm.close()
     llm.close()
+    with pytest.raises(ConfigError, match="closed"):
+        llm.generate("The quick brown fox")
     assert answer.finished
     codes = [end["code"] for end in trace.records(Kind.REQUEST_END)]
     assert codes == [Code.END_LENGTH, Code.ABORT_SHUTDOWN]

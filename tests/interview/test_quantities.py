@@ -20,6 +20,8 @@ from interview.quantities import agree, quantities
         ("a 2k trunk", "2000 tokens", 0),
         ("216 GB/s", "216 GB/s", 0),
         ("15", "15 tokens", 0),
+        ("先算 ８，再算 64（即 ６２．５％）", "62.5 %", 0),
+        ("命中 8，016 无关", "8 tokens", 0),
     ],
 )
 def test_the_same_quantity_is_recognised(text, expected, tolerance):

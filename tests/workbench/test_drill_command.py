@@ -58,7 +58,7 @@ def test_a_wrong_number_shows_what_is_right_in_chinese(home):
     args = "capacity --kind numeric --seed 3 --lang zh"
     shown = run(args, answers="no\n0.5\n").output
     assert "没有读到数字" in shown
-    assert f"✕ 不对,应为 {float(right('numeric/fleet', 4)):g}" in shown
+    assert f"✕ 不对，应为 {float(right('numeric/fleet', 4)):g}" in shown
     assert "推导" in shown
     assert load(home / "drill.json").reviews[0].share == 0
 

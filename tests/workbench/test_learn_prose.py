@@ -20,7 +20,12 @@ def test_chinese_breaks_between_characters_and_keeps_latin_words_whole() -> None
 
 
 def test_no_line_begins_with_closing_punctuation() -> None:
-    assert plain("一二三,四五", 6) == ["一二", "三,四", "五"]
+    assert plain("一二三四，五六", 8) == ["一二三", "四，五六"]
+    assert plain("一二三，四五", 6) == ["一二", "三，四", "五"]
+
+
+def test_a_line_end_in_the_source_is_no_space_in_chinese() -> None:
+    assert plain("一二，\n三四\n五 token\n六", 40) == ["一二，三四五 token 六"]
 
 
 def test_paragraphs_stay_apart_and_formulas_as_they_are() -> None:
