@@ -91,6 +91,19 @@ class EngineConfig:
             )
 
     @property
+    def looks_at_priority(self) -> bool:
+        """Whether anything is decided by `Request.priority`."""
+        if self.policy == "sglang":
+            own = self.sglang
+            evicts_by_it = self.cache == "radix" and own.radix_eviction_policy == "priority"
+            return (
+                own.enable_priority_scheduling
+                or evicts_by_it
+                or own.retraction_policy == "priority"
+            )
+        return self.policy == "vllm" and self.scheduling_policy == "priority"
+
+    @property
     def enable_prefix_caching(self) -> bool:
         """Whether prompts share the blocks of what was computed before."""
         return self.cache in ("hash", "radix")

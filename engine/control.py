@@ -25,8 +25,8 @@ from tracing.record import Code, Recorder
 KNOBS = ("max_num_batched_tokens", "max_num_seqs", "chunk_cap")
 """In the order of their numbers in the trace. chunk_cap: vLLM's long_prefill_token_threshold, SGLang's
 chunked_prefill_size; 0: none."""
-_FIRST_TOKEN = re.compile(r"request\s+(\d+)\s+first\s+token")
-_FREE = re.compile(r"free\s*<\s*(\d+)")
+_FIRST_TOKEN = re.compile(r"request\s+(\d{1,20})\s+first\s+token")
+_FREE = re.compile(r"free\s*<\s*(\d{1,20})")
 
 
 @dataclass(slots=True)

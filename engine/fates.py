@@ -41,6 +41,7 @@ FATES: dict[Code, Fate] = {
     Code.REJECT_TOO_LONG: Fate("abort", "the prompt is longer than the context"),
     Code.REJECT_QUEUE: Fate("abort", "too many requests were waiting"),
     Code.REJECT_BAD: Fate("abort", "the request cannot be run as asked"),
+    Code.REJECT_NO_ENGINE: Fate("abort", "there was no engine core to run it"),
     Code.LOST_ENGINE: Fate("abort", "the engine core died"),
 }
 """By code. What is not here does not happen in this version."""

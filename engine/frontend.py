@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 
 from engine.batch import TokenLogprobs
-from engine.errors import CapacityError, ConfigError
+from engine.errors import ConfigError, PromptTooLong
 from engine.generation import Arrival, Choice, Delta, Generation
 from engine.messages import Abort, CoreOutput, Piece
 from engine.outputs import Logprob, PositionLogprobs
@@ -70,15 +70,12 @@ class Frontend:
     def check(self, token_ids: Sequence[int], params: SamplingParams, arrival: Arrival) -> None:
         """Would this prompt be accepted? A refusal is written down.
 
-        Raises CapacityError when it leaves no room in the context, ConfigError when it cannot be run.
+        Raises PromptTooLong when it leaves no room in the context, ConfigError when it cannot be run.
         """
         http_status = None if arrival.server_span is None else 400
         if len(token_ids) >= self.max_model_len:
             self.reject(arrival, Code.REJECT_TOO_LONG, len(token_ids), http_status)
-            raise CapacityError(
-                f"the prompt has {len(token_ids)} tokens; the model's context of {self.max_model_len} "
-                f"leaves room for {self.max_model_len - 1} and an answer. Shorten the prompt"
-            )
+            raise PromptTooLong(len(token_ids), self.max_model_len)
         try:
             if not token_ids:
                 raise ConfigError("the prompt is empty: give at least one token")
@@ -90,6 +87,12 @@ class Frontend:
         except ConfigError:
             self.reject(arrival, Code.REJECT_BAD, 400, http_status)
             raise
+
+    def check_size(self, num_chars: int, num_messages: int = 0) -> None:
+        """Raises PromptTooLong if such a text or chat cannot fit, before time goes into its tokens."""
+        fewest = max(num_messages, self.tokenizer.fewest_tokens(num_chars))
+        if fewest >= self.max_model_len:
+            raise PromptTooLong(fewest, self.max_model_len, at_least=True)
 
     def reject(self, arrival: Arrival, code: Code, a0: int, http_status: int | None) -> None:
         """Write down a request that was refused; http_status None: in-process."""
@@ -190,16 +193,21 @@ class Frontend:
             if choice.code is None
         ]
 
-    def give_up(self, code: Code, generation: Generation | None = None) -> list[Delta]:
-        """End what is unfinished of a generation (None: of all) without the core: it will not answer."""
+    def give_up(
+        self, code: Code, generation: Generation | None = None, a0: int | None = None
+    ) -> list[Delta]:
+        """End what is unfinished of a generation (None: of all) without the core: it will not answer.
+
+        `a0` as for `abort`; of a lost engine it is the engine's number.
+        """
         now = self.clock()
         deltas = []
         for request_id, (owner, choice) in list(self._open.items()):
             if generation is None or owner is generation:
-                lost = code is Code.LOST_ENGINE
-                choice.finish(
-                    code, owner.engine_id or 0 if lost else len(choice.token_ids), None, now
-                )
+                arg = len(choice.token_ids) if a0 is None else a0
+                if code is Code.LOST_ENGINE:
+                    arg = owner.engine_id or 0
+                choice.finish(code, arg, None, now)
                 deltas.append(Delta(owner, choice, "", (), (), None, choice.finish_reason))
                 self._forget(request_id)
         return deltas

@@ -6,9 +6,11 @@ Source: names and defaults of vLLM 0.33 `vllm/sampling_params.py` and `vllm/v1/r
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 
 from engine.errors import ConfigError
+
+MAX_TEMPERATURE = 10_000.0
+"""Any token is as good as any other long before; far beyond, logits would leave the range of their type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +64,8 @@ class SamplingParams:
         checks = [
             (self.n >= 1, f"n must be at least 1, got {self.n}"),
             (
-                self.temperature >= 0 and isfinite(self.temperature),
-                f"temperature must be >= 0 and finite, got {self.temperature}",
+                0 <= self.temperature <= MAX_TEMPERATURE,
+                f"temperature must be in [0, {MAX_TEMPERATURE:g}], got {self.temperature}",
             ),
             (0 < self.top_p <= 1, f"top_p must be in (0, 1], got {self.top_p}"),
             (

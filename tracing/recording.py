@@ -134,17 +134,17 @@ class Recording(Participant):
         for child in self._children:
             child.wait()
 
-    def revive(self) -> int | None:
-        """If the recorder that was started here has died, start another, which goes on where it was.
-
-        Returns the signal that ended it (0: none), or None if it lives.
-        """
+    def recorder_died(self) -> int | None:
+        """The signal that ended the recorder started here (0: none), told once; None: it lives."""
         died = next((child for child in self._children if child.poll() is not None), None)
         if died is None or self._is_sealed():
             return None
         self._children.remove(died)
-        self._start_recorder_if_there_is_none()
         return max(0, -died.returncode)
+
+    def revive(self) -> None:
+        """Start another recorder in place of one that died; it goes on where that was."""
+        self._start_recorder_if_there_is_none()
 
     def __enter__(self) -> "Recording":
         return self

@@ -56,6 +56,7 @@ MAX_BYTES = 4 * 2**20
 LINGER_SECONDS = 30.0
 """How long frames are still kept after the last viewer left: it may come back."""
 ALIVE_SECONDS = 2.0
+ALIVE = b": alive\n\n"
 
 Keyframe = Callable[[], tuple[int, dict[str, Any]]]
 """Reads and commits what is there, then tells the number of the last frame and the state after it."""
@@ -128,24 +129,33 @@ class Stream:
     async def follow(self, after: str | None, keyframe: Keyframe) -> AsyncGenerator[bytes]:
         """Encoded events for one viewer; closing the generator is how it leaves."""
         awake = asyncio.Event()
+        at = None if after is None else self._number(after)
+        missed: tuple[str, int | None] | None = None
+        """The cursor, and its frame, that nobody can go on from."""
+        if after is not None and at is None:
+            missed = after, None
+        making: asyncio.Task[tuple[int, bytes]] | None = None
         with self._watching(awake):
-            at = None if after is None else self._number(after)
-            if at is None:
-                if after is not None:
-                    yield self._gap(after, None)
-                at, data = await self._keyframe(keyframe)
-                yield data
             while True:
                 awake.clear()  # before looking: what comes after the look wakes us again
-                frame = self._after(at)
-                if isinstance(frame, bytes):
+                frame = None if at is None else self._after(at)
+                if at is None:
+                    making = making or asyncio.create_task(self._keyframe(keyframe))
+                    if not (await asyncio.wait((making,), timeout=ALIVE_SECONDS))[0]:
+                        yield ALIVE  # the recorder has much to read before it can tell the state
+                        continue
+                    at, data = making.result()
+                    making = None
+                    if missed is not None:
+                        cursor, number = missed
+                        yield self._gap(cursor, None if number is None else at - number)
+                        missed = None
+                    yield data
+                elif isinstance(frame, bytes):
                     at += 1
                     yield frame
                 elif frame == "gap":
-                    start = at
-                    at, data = await self._keyframe(keyframe)
-                    yield self._gap(self._cursor(start), at - start)
-                    yield data
+                    missed, at = (self._cursor(at), at), None
                 elif self._ended:
                     yield _encode(None, "end", {})
                     return
@@ -153,7 +163,7 @@ class Stream:
                     try:
                         await asyncio.wait_for(awake.wait(), ALIVE_SECONDS)
                     except TimeoutError:
-                        yield b": alive\n\n"
+                        yield ALIVE
 
     @contextmanager
     def _watching(self, awake: asyncio.Event) -> Any:

@@ -7,6 +7,7 @@ Every process writes what it does to a spool of its own in the run's folder; the
 """
 
 import os
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from rich.console import Console
 
 import tracing
 from engine.config import EngineConfig
+from engine.frontend import served_name
 from engine.generation_config import sampling_defaults
 from engine.messages import Ready
 from engine.model.config import load_config
@@ -49,21 +51,38 @@ class MakeCoreRecorder:
 
 @dataclass(slots=True)
 class KeepRecorderAlive:
-    """Looks after the recorder while the server runs: one that dies is replaced, the engine never waits."""
+    """Looks after the recorder while the server runs: one that dies is replaced, the engine never waits.
+
+    Nor does it end with it: when no new one lasts, the spools keep what happens, and `tracing.open_run` reads
+    them afterwards.
+    """
 
     trace: tracing.Recording
     restarts: Restarts
+    start_at: float | None = None
+    """When the next one is started; None: one lives, or they were given up."""
+    num_deaths: int = 0
 
     def __call__(self) -> None:
         """Called about each half second."""
-        number = self.trace.revive()
-        if number is not None and self.restarts.next_delay() is not None:
-            recorder = self.trace.recorder("supervisor")
-            recorder.event(
-                Code.PROC_DIED, NULL, number
-            )  # the recorder itself has no number in the run
-            recorder.event(Code.PROC_STARTED, NULL, self.restarts.num_restarts)
-            recorder.flush()
+        if self.start_at is None:
+            signal = self.trace.recorder_died()
+            if signal is None:
+                return
+            self.num_deaths += 1
+            # The recorder itself has no number in the run.
+            self._note(Code.PROC_DIED, NULL, signal)
+            delay_s = self.restarts.next_delay()
+            self.start_at = None if delay_s is None else time.monotonic() + delay_s
+        if self.start_at is not None and time.monotonic() >= self.start_at:
+            self.start_at = None
+            self.trace.revive()
+            self._note(Code.PROC_STARTED, NULL, self.restarts.num_restarts)
+
+    def _note(self, code: Code, *args: int) -> None:
+        recorder = self.trace.recorder("supervisor")
+        recorder.event(code, *args)
+        recorder.flush()
 
 
 @click.command()
@@ -129,7 +148,7 @@ def serve(
             trace = stack.enter_context(
                 tracing.start(run_dir, level=level, record_tokens=record_tokens)
             )
-        say = Announcer(stack, console, config.model, settings, folder, trace, web)
+        say = Announcer(stack, console, served_name(config.model), settings, folder, trace, web)
         console.print(f"loading {config.model} ...", highlight=False)
         supervisor = Supervisor(
             _spec(config, settings, trace),

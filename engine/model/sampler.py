@@ -124,7 +124,9 @@ def pick(scores: Tensor, numbers: Sequence[float]) -> Tensor:
     # Strictly below the total, so that the token found is one whose probability is not 0.
     number = torch.tensor(numbers, dtype=torch.float64, device=scores.device).unsqueeze(1)
     wanted = (number * total).minimum(total.nextafter(torch.zeros_like(total)))
-    return torch.searchsorted(cdf, wanted, right=True).squeeze(1)
+    found = torch.searchsorted(cdf, wanted, right=True).squeeze(1)
+    # A row without a distribution (its model overflowed) must not take the rows beside it down.
+    return found.clamp_(max=scores.shape[1] - 1)
 
 
 def _least_kept(
@@ -140,6 +142,7 @@ def _least_kept(
     probability = (likely - whole).exp()
     before = probability.cumsum(dim=-1) - probability  # of all likelier tokens; 0 for the first
     kept = ((before < top_p) | (top_p >= 1.0)) & (likely > -torch.inf)
+    kept[:, 0] = True  # also under a top_p so small that single precision makes it 0
     least = likely.masked_fill(~kept, torch.inf).amin(dim=-1, keepdim=True)
     if num_likely < scores.shape[1]:
         open_ended = (kept[:, -1] & (top_p < 1.0).squeeze(1)).nonzero().squeeze(1)

@@ -5,9 +5,14 @@ from ipaddress import ip_address
 
 from engine.errors import ConfigError
 
+FOLDER_PREFIX = "cutaway-"
+"""Of private folders for sockets, among other people's temporary files."""
+
 
 def listen(host: str = "127.0.0.1", port: int = 8000) -> socket.socket:
-    """Claim a port; 0 takes a free one. Raises ConfigError if it is taken."""
+    """Claim a port; 0 takes a free one. Raises ConfigError if it is taken, or no port."""
+    if not 0 <= port < 2**16:
+        raise ConfigError(f"{port} is no port: choose one up to 65535, or 0 for a free one")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

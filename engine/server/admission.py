@@ -37,10 +37,18 @@ class QueueFull(ApiError):
 class Admission:
     """The door of one API process."""
 
-    def __init__(self, client: CoreClient, settings: ServerSettings, max_num_seqs: int) -> None:
+    def __init__(
+        self,
+        client: CoreClient,
+        settings: ServerSettings,
+        max_num_seqs: int,
+        *,
+        has_priorities: bool,
+    ) -> None:
         self._client = client
         self._settings = settings
         self._max_num_seqs = max_num_seqs
+        self._has_priorities = has_priorities
 
     def check_open(self) -> None:
         """Raises ApiError while no request can be served at all."""
@@ -54,6 +62,16 @@ class Admission:
         content_type = request.headers.get("content-type", "")
         if content_type.split(";")[0].strip().lower() != "application/json":
             raise ApiError(415, "send the request as application/json")
+
+    def check_priority(self, priority: int) -> None:
+        """Raises ApiError: a priority that nobody looks at would be a silent lie."""
+        if priority and not self._has_priorities:
+            raise ApiError(
+                400,
+                "this server runs requests in their order of arrival: leave priority out, or start it "
+                "with --scheduling-policy priority (sglang: --enable-priority-scheduling)",
+                param="priority",
+            )
 
     def check_room(self, num_new: int) -> None:
         """Raises QueueFull, or ApiError 400 if so many could never be taken at once."""

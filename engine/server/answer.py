@@ -13,6 +13,7 @@ Source: server-sent events of OpenAI's API reference; ASGI 3 for the disconnect 
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextlib import aclosing
 
 from opentelemetry.trace import Span
@@ -30,6 +31,8 @@ from tracing.record import Code
 CLIENT_GONE = 499
 """The usual status for a client that hung up before it was answered; nobody ever receives it."""
 DISCONNECTED = "client_disconnected"
+GRACE_S = 2.0
+"""How long the core may take to end a request that has run out of time."""
 EVENTS = b"text/event-stream; charset=utf-8"
 JSON = b"application/json"
 
@@ -66,13 +69,14 @@ class Answer(Response):
         self._status: int | None = None
         """What the client was told; None: nothing yet."""
         self._error_type: str | None = None
+        self._alarm: asyncio.TimerHandle | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the request to its end (ASGI)."""
         watcher = asyncio.create_task(self._watch(receive))
-        alarm = None
         if self._timeout_s is not None:
-            alarm = asyncio.get_running_loop().call_later(self._timeout_s, self._time_out)
+            taken_s = (self._frontend.clock() - self._generations[0].arrival.arrival_ns) / 1e9
+            self._set_alarm(max(0.0, self._timeout_s - taken_s), self._time_out)
         try:
             await (self._send_events(send) if self._stream else self._send_whole(send))
         except CoreError as error:
@@ -84,8 +88,8 @@ class Answer(Response):
             raise
         finally:
             watcher.cancel()
-            if alarm is not None:
-                alarm.cancel()
+            if self._alarm is not None:
+                self._alarm.cancel()
             self._write_down()
 
     async def _watch(self, receive: Receive) -> None:
@@ -96,10 +100,21 @@ class Answer(Response):
         self._frontend.telemetry.note_disconnect(self._server_span)
         self._client.abort(self._generations, Code.ABORT_DISCONNECT)
 
+    def _set_alarm(self, delay_s: float, ring: Callable[[], None]) -> None:
+        self._alarm = asyncio.get_running_loop().call_later(delay_s, ring)
+
     def _time_out(self) -> None:
+        """Ask the core to end it; a core that hangs will not, so that is not waited for long."""
+        self._client.abort(self._generations, Code.ABORT_TIMEOUT, self._limit_ms)
+        self._set_alarm(GRACE_S, self._stop_waiting)
+
+    def _stop_waiting(self) -> None:
+        self._client.give_up(self._generations, Code.ABORT_TIMEOUT, self._limit_ms)
+
+    @property
+    def _limit_ms(self) -> int:
         assert self._timeout_s is not None
-        limit_ms = round(self._timeout_s * 1000)
-        self._client.abort(self._generations, Code.ABORT_TIMEOUT, limit_ms)
+        return round(self._timeout_s * 1000)
 
     async def _send_events(self, send: Send) -> None:
         async with aclosing(self._client.stream(self._generations)) as deltas:

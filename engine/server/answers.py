@@ -129,7 +129,9 @@ class TextAnswer(_Answer):
 class Health(BaseModel):
     """GET /health."""
 
-    status: Literal["ok", "starting", "ready", "restarting", "over", "shutting down"]
+    status: Literal[
+        "ok", "starting", "ready", "restarting", "over", "shutting down", "unresponsive"
+    ]
     reason: str | None
 
 

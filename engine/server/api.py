@@ -17,7 +17,7 @@ from opentelemetry.trace import Span
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from engine.errors import CutawayError
+from engine.errors import CutawayError, PromptTooLong
 from engine.generation import Arrival
 from engine.request import SamplingParams
 from engine.server.admission import Admission, QueueFull, engine_error
@@ -128,30 +128,44 @@ class GenerationApi:
             params = body.params(self._defaults)
             arrival.stream = body.stream
             self._admission.cache_salt(request, body.cache_salt)
+            self._admission.check_priority(body.priority)
             self._admission.check_room(params.n * body.num_prompts)
+            self._check_sizes(body)
             arrival.tokenise_ns = self._frontend.clock()
             # In a thread: a long prompt must not hold up the streams of others.
             prompts = await asyncio.to_thread(self._tokenise, body)
             self._admission.check_room(params.n * body.num_prompts)
         except (ApiError, CutawayError) as error:
             refusal = as_api_error(error)
-            self._reject(arrival, refusal)
+            self._reject(arrival, refusal, error)
             raise refusal from error
         for token_ids in prompts:
             try:
                 self._frontend.check(token_ids, params, arrival)
             except CutawayError as error:  # written down by `check`
-                too_long = len(token_ids) >= self._frontend.max_model_len
+                too_long = isinstance(error, PromptTooLong)
                 self._client.metrics.rejected(Code.REJECT_TOO_LONG if too_long else Code.REJECT_BAD)
                 raise as_api_error(error) from error
         return body, params, prompts
 
-    def _reject(self, arrival: Arrival, refusal: ApiError) -> None:
+    def _reject(self, arrival: Arrival, refusal: ApiError, error: Exception) -> None:
         code, a0 = Code.REJECT_BAD, refusal.status
         if isinstance(refusal, QueueFull):
             code, a0 = Code.REJECT_QUEUE, refusal.num_waiting
+        elif isinstance(error, PromptTooLong):
+            code, a0 = Code.REJECT_TOO_LONG, error.num_tokens
+        elif refusal.status == 503:
+            code, a0 = Code.REJECT_NO_ENGINE, 503
         self._frontend.reject(arrival, code, a0, refusal.status)
         self._client.metrics.rejected(code)
+
+    def _check_sizes(self, body: ChatBody | TextBody) -> None:
+        if isinstance(body, ChatBody):
+            self._frontend.check_size(sum(m.num_chars for m in body.messages), len(body.messages))
+            return
+        for prompt in body.prompts:
+            if isinstance(prompt, str):
+                self._frontend.check_size(len(prompt))
 
     def _tokenise(self, body: ChatBody | TextBody) -> list[list[int]]:
         """Token ids of each prompt."""

@@ -69,11 +69,12 @@ def make_app(
     *,
     model_name: str,
     max_num_seqs: int,
+    has_priorities: bool,
     defaults: protocol.Defaults,
     host: str,
 ) -> ASGIApp:
     """The application over an engine; `host`: where it is going to listen."""
-    admission = Admission(client, settings, max_num_seqs)
+    admission = Admission(client, settings, max_num_seqs, has_priorities=has_priorities)
     api = GenerationApi(client, admission, settings, model_name, defaults)
     side = SidePaths(client, admission, model_name)
     dev = DevPaths(client, admission) if settings.dev else None

@@ -12,7 +12,7 @@ Source: vLLM 0.33 `vllm/v1/engine/async_llm.py` (output handler, RequestOutputCo
 
 import asyncio
 import contextlib
-import traceback
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal
 
@@ -33,10 +33,11 @@ from engine.messages import (
     TextOutputs,
 )
 from engine.server.link import CoreError, CoreLink
+from engine.server.logs import LOGGER
 from engine.server.metrics import Metrics
 from engine.server.restarts import Restarts
 from engine.text.detokenizer import Detokenizer
-from tracing.record import NULL, Code, Level
+from tracing.record import Code, Level
 
 Queue = asyncio.Queue[Delta | CoreError]
 State = Literal["starting", "ready", "restarting", "over"]
@@ -72,6 +73,10 @@ class CoreClient:
         self._queues: dict[Generation, Queue] = {}
         self._resets: list[asyncio.Future[int | None]] = []
         self._steers: list[asyncio.Future[Steered]] = []
+        self._heard_s = time.monotonic()
+        """When the core said something."""
+        self._is_held = False
+        """By `engine.control`: it says nothing then, and is well."""
         self._idle = asyncio.Event()
         self._idle.set()
         self.life = asyncio.create_task(self._live())
@@ -89,6 +94,8 @@ class CoreClient:
                 self.frontend.give_up(Code.LOST_ENGINE, generation)
             raise self.failure
         queue: Queue = asyncio.Queue()
+        if not self._queues:
+            self._heard_s = time.monotonic()
         self._idle.clear()
         self._queues |= dict.fromkeys(generations, queue)
         try:
@@ -113,6 +120,19 @@ class CoreClient:
             for message in self.frontend.abort(code, generation, a0):
                 if self.link is not None:
                     self.link.send(message)
+
+    def give_up(self, generations: Iterable[Generation], code: Code, a0: int) -> None:
+        """End what is unfinished without the core: it does not answer."""
+        for generation in generations:
+            for delta in self.frontend.give_up(code, generation, a0):
+                self._queues[generation].put_nowait(delta)
+
+    @property
+    def silence_s(self) -> float:
+        """How long the core has said nothing although requests are open and nobody holds it still."""
+        if not self._queues or self._is_held:
+            return 0.0
+        return time.monotonic() - self._heard_s
 
     def find(self, external_id: str) -> list[Generation]:
         """Open generations that a client knows by this id."""
@@ -143,8 +163,8 @@ class CoreClient:
         if self.failure is not None or self.link is None:
             raise self.failure or CoreError("there is no engine core")
         answer: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-        self._resets.append(answer)
         self.link.send(ResetCache())
+        self._resets.append(answer)  # after sending: what was not sent gets no answer
         return await answer
 
     async def steer(self, message: Steer) -> Steered:
@@ -152,8 +172,8 @@ class CoreClient:
         if self.failure is not None or self.link is None:
             raise self.failure or CoreError("there is no engine core")
         answer: asyncio.Future[Steered] = asyncio.get_running_loop().create_future()
-        self._steers.append(answer)
         self.link.send(message)
+        self._steers.append(answer)
         return await answer
 
     async def drain(self, limit_s: float, hurry: asyncio.Event) -> None:
@@ -215,14 +235,16 @@ class CoreClient:
         telemetry.started("engine", link.phases, ready.engine_id)
         self.stats = NO_STATS
         self.metrics.started(ready, link.phases, attempt)
-        self.state, self.failure = "ready", None
+        self.state, self.failure, self._is_held = "ready", None, False
         self._on_ready(link)
 
     async def _listen(self, link: CoreLink) -> CoreError:
         """Sort what the core says into the streams; returns why it ended."""
         try:
             while True:
-                match await link.receive():
+                said = await link.receive()
+                self._heard_s = time.monotonic()
+                match said:
                     case StepOutputs(outputs, stats):
                         self._sort(link, *self.frontend.process(outputs), stats)
                     case TextOutputs(outputs, pieces, stats, sent_ns):
@@ -233,6 +255,7 @@ class CoreClient:
                         if not answer.done():  # else nobody waits for it any more
                             answer.set_result(num_blocks)
                     case Steered() as steered:
+                        self._is_held = steered.is_paused
                         waiting = self._steers.pop(0)
                         if not waiting.done():
                             waiting.set_result(steered)
@@ -243,7 +266,7 @@ class CoreClient:
         except CoreError as error:
             return error
         except Exception as error:  # a bug of ours: nobody may wait for ever because of it
-            traceback.print_exc()
+            LOGGER.exception("the front end failed")
             return CoreError(f"the front end failed: {type(error).__name__}")
 
     def _sort(
@@ -271,7 +294,7 @@ class CoreClient:
     def _lose(self, link: CoreLink, error: CoreError) -> None:
         self.state, self.failure, self.stats = "restarting", error, NO_STATS
         recorder = self.frontend.telemetry.recorder
-        recorder.event(Code.PROC_DIED, link.ready.proc_id or NULL, link.exit_signal)
+        recorder.event(Code.PROC_DIED, link.dead_proc_id, link.exit_signal)
         recorder.flush()
         self.metrics.lost()
         for delta in self.frontend.give_up(Code.LOST_ENGINE):

@@ -13,12 +13,14 @@ Source: vLLM 0.33 `vllm/v1/engine/core.py` (EngineCoreProc.run_busy_loop).
 """
 
 import multiprocessing
+import os
 import shutil
 import signal
 import sys
+import threading
 import time
-import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +41,8 @@ from engine.messages import (
     Steer,
     StepOutputs,
 )
+from engine.server.address import FOLDER_PREFIX
+from engine.server.logs import LOGGER, set_up_logging
 from engine.server.wire import decode, encode
 from tracing.record import NO_RECORDER, Code, Level, Recorder
 
@@ -88,6 +92,8 @@ def run_core(
 ) -> None:
     """Main function of the process. Reports Ready or Failed to the front end, then serves until told."""
     obey_parent_only()
+    is_loaded = threading.Event()
+    threading.Thread(target=_follow_parent, args=(is_loaded,), daemon=True).start()
     recorder = NO_RECORDER if make_recorder is None else make_recorder()
     line = Line(addresses)
     try:
@@ -95,6 +101,7 @@ def run_core(
         from engine.build import build_core
 
         core, ready = build_core(config, recorder)
+        is_loaded.set()
         try:
             line.socket.send_multipart(encode(ready))
             _serve(core, line, recorder)
@@ -102,9 +109,9 @@ def run_core(
             core.close()
     except Exception as error:
         message = str(error)
-        if not isinstance(error, CutawayError):  # a bug: say where
-            traceback.print_exc()
-            message = f"{type(error).__name__}: {error}"
+        if not isinstance(error, CutawayError):  # a bug: where it is, is for the log alone
+            LOGGER.exception("the engine core failed")
+            message = f"{type(error).__name__}, see the server's log"
         line.socket.send_multipart(encode(Failed(message)))
         sys.exit(1)
     finally:
@@ -119,6 +126,16 @@ def obey_parent_only() -> None:
     """Ctrl-C goes to the whole group of processes, and the parent decides what it means."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that `finally` blocks run
+    set_up_logging()
+
+
+def _follow_parent(is_loaded: threading.Event) -> None:
+    """While a model is loaded nobody looks at the parent, and that can take minutes."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "the core runs as a child of the server"
+    parent.join()
+    if not is_loaded.is_set():
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def connect(
@@ -138,6 +155,10 @@ def leave(context: zmq.Context[zmq.Socket[bytes]], addresses: Addresses) -> None
     parent = multiprocessing.parent_process()
     if parent is not None and not parent.is_alive():
         shutil.rmtree(addresses.folder, ignore_errors=True)
+        around = addresses.folder.parent
+        if around.name.startswith(FOLDER_PREFIX):  # the supervisor's, if that is gone as well
+            with suppress(OSError):
+                around.rmdir()
 
 
 def _serve(core: EngineCore, line: Line, recorder: Recorder) -> None:

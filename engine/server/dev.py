@@ -25,7 +25,7 @@ from engine.server.admission import Admission
 from engine.server.api import as_api_error
 from engine.server.api_error import ApiError
 from engine.server.client import CoreClient
-from engine.server.protocol import parse
+from engine.server.protocol import Int64, parse
 from tracing.record import Code
 
 
@@ -42,26 +42,26 @@ class StepBody(_Body):
 class KnobBody(_Body):
     """The body of POST /dev/knob."""
 
-    name: str
-    value: int
+    name: str = Field(max_length=64)
+    value: Int64
 
 
 class BreakpointBody(_Body):
     """The body of POST /dev/breakpoint."""
 
-    when: str
+    when: str = Field(max_length=64)
 
 
 class RemoveBody(_Body):
     """The body of POST /dev/breakpoint/remove."""
 
-    id: int
+    id: Int64
 
 
 class AbortRequestBody(_Body):
     """The body of POST /dev/abort."""
 
-    request: int
+    request: Int64
 
 
 class BreakpointAnswer(BaseModel):

@@ -18,7 +18,7 @@ import hmac
 import json
 from collections.abc import Callable
 from hashlib import sha256
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -74,7 +74,7 @@ class Guard:
                 code="bad_host",
             )
         origin = headers.get("origin", b"").decode("latin-1")
-        if origin and urlsplit(origin).netloc != host and not is_loopback(_hostname(origin)):
+        if origin and _split(origin).netloc != host and not is_loopback(_hostname(origin)):
             raise ApiError(
                 403, "pages of other origins may not ask (header Origin)", code="bad_origin"
             )
@@ -149,10 +149,17 @@ def _too_large() -> ApiError:
 
 def _hostname(url: str) -> str:
     """The host of a URL or of a Host header."""
+    return _split(url if "://" in url else f"//{url}").hostname or ""
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL; none, if it is not one."""
     try:
-        return urlsplit(url if "://" in url else f"//{url}").hostname or ""
+        parts = urlsplit(url)
+        parts.hostname  # noqa: B018  # read here, because it is only now that a bad one is noticed
     except ValueError:
-        return ""
+        return urlsplit("")
+    return parts
 
 
 def _digest(text: bytes) -> bytes:

@@ -21,6 +21,7 @@ import multiprocessing
 import shutil
 import tempfile
 import time
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -40,9 +41,11 @@ from engine.messages import (
     ToCore,
 )
 from engine.server import core_process, detokenizer_process
+from engine.server.address import FOLDER_PREFIX
 from engine.server.core_process import Addresses, MakeRecorder, run_core
 from engine.server.detokenizer_process import run_detokenizer
 from engine.server.wire import decode, encode
+from tracing.record import NULL
 
 STOP_S = 10.0
 """How long an engine may take to end before it is killed."""
@@ -81,6 +84,8 @@ class CoreLink:
         spawn = multiprocessing.get_context("spawn").Process
         core_args = (config, addresses, make_recorder)
         self._core = spawn(target=run_core, args=core_args, name="cutaway-core")
+        self._first_dead = self._core
+        """Of its processes, once one has died: the others are ended by us."""
         self._processes = [self._core]
         if detokenizer_model is not None:
             text_args = (detokenizer_model, addresses)
@@ -127,8 +132,13 @@ class CoreLink:
 
     @property
     def exit_signal(self) -> int:
-        """The signal that ended it; 0: none."""
-        return max(0, *(-(process.exitcode or 0) for process in self._processes))
+        """The signal that ended the process that died first; 0: none."""
+        return max(0, -(self._first_dead.exitcode or 0))
+
+    @property
+    def dead_proc_id(self) -> int:
+        """Its number in the trace; NULL: the detokeniser, which has none."""
+        return self.ready.proc_id or NULL if self._first_dead is self._core else NULL
 
     def send(self, message: ToCore) -> None:
         """Send to the core without waiting; to a dead one it goes nowhere."""
@@ -154,7 +164,9 @@ class CoreLink:
                 return cast(FromEngine, decode(frames))
         finally:
             receiving.cancel()
-        raise CoreError(f"the engine core died ({self._how_it_ended()})")
+        raise CoreError(
+            f"the engine {self._first_dead.name.removeprefix('cutaway-')} died ({self._how_it_ended()})"
+        )
 
     async def stop(self, patience_s: float = STOP_S) -> None:
         """End the engine, kindly if it lets itself be asked, and clean up. Safe to call twice."""
@@ -184,7 +196,7 @@ class CoreLink:
         loop = asyncio.get_running_loop()
         for process in self._processes:
             process.start()
-            loop.add_reader(process.sentinel, self._on_exit, loop, process.sentinel)
+            loop.add_reader(process.sentinel, self._on_exit, loop, process)
         for _ in self._processes:  # each says that it is there
             match await self.receive():
                 case Ready() as ready:
@@ -196,22 +208,23 @@ class CoreLink:
                 case other:
                     raise AssertionError(f"{other} before the engine was ready")
 
-    def _on_exit(self, loop: asyncio.AbstractEventLoop, sentinel: int) -> None:
-        loop.remove_reader(sentinel)
+    def _on_exit(self, loop: asyncio.AbstractEventLoop, process: SpawnProcess) -> None:
+        loop.remove_reader(process.sentinel)
         if not self._dead.done():
+            self._first_dead = process
             self._dead.set_result(None)
 
     def _how_it_ended(self) -> str:
         if self.exit_signal:
             return f"signal {self.exit_signal}"
-        return f"exit code {self._core.exitcode}"
+        return f"exit code {self._first_dead.exitcode}"
 
 
 def _private_folder() -> Path:
     """A folder for the socket that only this user can enter."""
-    folder = Path(tempfile.mkdtemp(prefix="cutaway-"))
+    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
     if len(str(folder)) > MAX_SOCKET_PATH - len("/frontend"):
         with contextlib.suppress(OSError):
             folder.rmdir()
-        folder = Path(tempfile.mkdtemp(prefix="cutaway-", dir="/tmp"))
+        folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))
     return folder

@@ -82,6 +82,7 @@ class Metrics:
 
     def render(self) -> bytes:
         """Prometheus' text format."""
+        self._count_rate(0)
         return generate_latest(self._registry)
 
     # -- what happens ------------------------------------------------------------------------------
@@ -104,8 +105,8 @@ class Metrics:
     def lost(self) -> None:
         """The core died."""
         self._up.set(0)
-        gone = (self._running, self._waiting, self._usage)
-        for gauge in (*gone, self._s_running, self._s_waiting, self._s_usage, self._s_used):
+        gone = (self._running, self._waiting, self._usage, self._s_running, self._s_waiting)
+        for gauge in (*gone, self._s_usage, self._s_used, self._s_ratio):
             gauge.set(0)
 
     def stepped(self, before: Stats, now: Stats) -> None:

@@ -22,6 +22,10 @@ TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 TokenIds = Annotated[list[TokenId], Field(fail_fast=True)]
 TokenKey = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
 MAX_PROMPTS = 2048
+MAX_MESSAGES = 16_384
+MAX_PARTS = 1024
+MAX_FIELDS = 256
+"""Of one object. All limits of numbers are here so that no body keeps the process from its other clients."""
 MAX_STOPS = 64
 MAX_BIASED = 1024
 
@@ -38,6 +42,10 @@ class _Model(BaseModel):
     @classmethod
     def _drop_nulls(cls, fields: Any) -> Any:
         if isinstance(fields, dict):
+            if len(fields) > MAX_FIELDS:
+                raise ValueError(
+                    f"an object of {len(fields)} fields; at most {MAX_FIELDS} are read"
+                )
             return {name: value for name, value in fields.items() if value is not None}
         return fields
 
@@ -140,8 +148,14 @@ class ChatMessage(_Model):
     """One turn."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
+    content: str | Annotated[list[TextPart], Field(fail_fast=True, max_length=MAX_PARTS)]
     name: str | None = None
+
+    @property
+    def num_chars(self) -> int:
+        """Of all its text."""
+        content = self.content
+        return len(content) if isinstance(content, str) else sum(len(p.text) for p in content)
 
     def as_template_message(self) -> Message:
         """What the chat template gets; `developer` is OpenAI's newer word for `system`."""
@@ -150,10 +164,13 @@ class ChatMessage(_Model):
         return {**fields, "role": role}
 
 
+Messages = Annotated[list[ChatMessage], Field(fail_fast=True, max_length=MAX_MESSAGES)]
+
+
 class ChatBody(_Sampling):
     """The body of POST /v1/chat/completions."""
 
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: Messages = Field(min_length=1)
     max_tokens: Int64 | None = None
     """OpenAI's older name; without either, the answer may fill the context."""
     max_completion_tokens: Int64 | None = None
@@ -221,7 +238,7 @@ class TokenizeBody(_Model):
 
     model: str | None = None
     prompt: str | None = None
-    messages: list[ChatMessage] | None = None
+    messages: Messages | None = None
     add_special_tokens: bool = True
     """Of a prompt; a chat's template writes its own."""
     return_token_strs: bool = False
@@ -264,7 +281,10 @@ def parse(kind: type[Body], raw: bytes) -> Body:
         # Of a union each branch has its errors; the one that got furthest is the one that was meant.
         details = error.errors(include_url=False, include_input=False, include_context=False)
         found = max(details, key=lambda e: (len(e["loc"]), e["type"] != "string_type"))
-        fields = [str(part) for part in found["loc"] if _is_field(part)]
+        *path, last = found["loc"] or ("",)
+        fields = [str(part) for part in path if _is_field(part)]
+        if found["type"] == "extra_forbidden" or _is_field(last):
+            fields.append(str(last))
         param = quote(".".join(fields)) or None
         if found["type"] == "extra_forbidden":
             message = f"{param} is not supported by this server"

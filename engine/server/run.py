@@ -126,6 +126,7 @@ async def run(
             settings,
             model_name=model_name,
             max_num_seqs=config.max_num_seqs,
+            has_priorities=config.looks_at_priority,
             defaults=defaults,
             host=listener.getsockname()[0],
         )

@@ -4,6 +4,7 @@ Source: names of vLLM 0.33 `vllm/entrypoints/openai/cli_args.py` where the meani
 """
 
 from dataclasses import dataclass, field, fields
+from math import inf
 from typing import Any, Literal
 
 from engine.errors import ConfigError
@@ -36,10 +37,14 @@ class ServerSettings:
         """Check ranges."""
         if self.max_waiting < 0:
             raise ConfigError(f"max_waiting must be at least 0, got {self.max_waiting}")
-        if self.request_timeout_s is not None and self.request_timeout_s <= 0:
-            raise ConfigError(f"request_timeout must be above 0, got {self.request_timeout_s}")
-        if self.drain_timeout_s < 0:
-            raise ConfigError(f"drain_timeout must be at least 0, got {self.drain_timeout_s}")
+        if self.request_timeout_s is not None and not 0 < self.request_timeout_s < inf:
+            raise ConfigError(
+                f"request_timeout must be above 0 and finite, got {self.request_timeout_s}"
+            )
+        if not 0 <= self.drain_timeout_s < inf:
+            raise ConfigError(
+                f"drain_timeout must be at least 0 and finite, got {self.drain_timeout_s}"
+            )
         if self.api_key is not None and not self.api_key.strip():
             raise ConfigError("the API key is empty: leave it out, or set one")
         header = self.trusted_salt_header

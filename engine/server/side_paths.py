@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from engine.errors import CutawayError
+from engine.errors import CutawayError, PromptTooLong
 from engine.server.admission import Admission
 from engine.server.answers import (
     AbortAnswer,
@@ -35,6 +35,8 @@ from engine.server.client import CoreClient
 from engine.server.protocol import AbortBody, DetokenizeBody, TokenizeBody, TraceLevelBody, parse
 from tracing.record import Code, Level
 
+SILENT_S = 60.0
+"""Longer than any one step should take."""
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 """Prometheus' content type."""
 
@@ -53,9 +55,12 @@ class SidePaths:
 
     async def get_health(self, request: Request) -> Response:
         """200 while requests can be served."""
-        failure = self._client.failure
+        failure, silence_s = self._client.failure, self._client.silence_s
         if failure is not None:
             state = Health(status=self._client.state, reason=str(failure))
+        elif silence_s > SILENT_S:
+            reason = f"requests are open, and the core has said nothing for {silence_s:.0f} s"
+            state = Health(status="unresponsive", reason=reason)
         elif self._client.is_draining:
             state = Health(status="shutting down", reason="it was asked to stop")
         else:
@@ -127,9 +132,12 @@ class SidePaths:
         self._check_model(body.model)
         tokenizer = self._frontend.tokenizer
         if body.messages is not None:
+            num_chars = sum(message.num_chars for message in body.messages)
+            self._frontend.check_size(num_chars, len(body.messages))
             messages = [m.as_template_message() for m in body.messages]
             tokens = await asyncio.to_thread(tokenizer.encode_chat, messages)
         else:
+            self._frontend.check_size(len(body.prompt or ""))
             tokens = await asyncio.to_thread(
                 tokenizer.encode, body.prompt or "", add_special_tokens=body.add_special_tokens
             )
@@ -149,6 +157,8 @@ class SidePaths:
         body = parse(DetokenizeBody, await request.body())
         self._check_model(body.model)
         tokenizer = self._frontend.tokenizer
+        if len(body.tokens) > self._frontend.max_model_len:
+            raise PromptTooLong(len(body.tokens), self._frontend.max_model_len)
         tokenizer.check_ids(body.tokens)
         text = await asyncio.to_thread(tokenizer.decode, body.tokens, skip_special_tokens=False)
         return _json(DetokenizeAnswer(prompt=text))

@@ -14,21 +14,25 @@ Source: process roles of `cutaway serve`; one-for-one supervision as in Erlang/O
 
 import asyncio
 import multiprocessing
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from engine.config import EngineConfig
 from engine.errors import CutawayError
 from engine.messages import Ready
+from engine.server.address import FOLDER_PREFIX
 from engine.server.restarts import Restarts
 from engine.server.settings import ServerSettings
 from tracing.record import NO_RECORDER, NULL, Code, Recorder, Trace
@@ -37,6 +41,7 @@ if TYPE_CHECKING:  # sockets, messages and HTTP only in the processes that need 
     from engine.server.core_process import MakeRecorder
 
 TICK_S = 0.5
+NAP_S = 0.05
 STOP_MARGIN_S = 15.0
 """Beyond the drain time: what an API may take to stop its core, before it is killed."""
 HURRY_MARGIN_S = 5.0
@@ -128,7 +133,7 @@ class Supervisor:
                     raise ServerError(
                         f"the API process died {restarts.num_restarts + 1} times in a row: giving up"
                     )
-                time.sleep(delay_s)
+                self._wait(delay_s)
 
     # -- inside --------------------------------------------------------------------------------------
 
@@ -136,16 +141,30 @@ class Supervisor:
         """Asked anew each time: a signal may have come in between."""
         return self._num_asked > 0
 
+    def _wait(self, delay_s: float) -> None:
+        """Sleep before a new start, but not through a wish to stop."""
+        until = time.monotonic() + delay_s
+        while time.monotonic() < until and not self._is_stopping():
+            time.sleep(min(delay_s, NAP_S))
+            self._tick()
+
     def _run_api(self, attempt: int) -> None:
-        """One life of an API process."""
+        """One life of an API process, and of what lies in its private folder, however it ends."""
+        with TemporaryDirectory(prefix=FOLDER_PREFIX, ignore_cleanup_errors=True) as folder:
+            self._run_api_in(folder, attempt)
+
+    def _run_api_in(self, folder: str, attempt: int) -> None:
         status, theirs = multiprocessing.Pipe(duplex=False)
+        self._api_proc_id = NULL
         api = multiprocessing.get_context("spawn").Process(
-            target=run_api, args=(self._spec, self._listener, theirs), name="cutaway-api"
+            target=run_api, args=(self._spec, self._listener, theirs, folder), name="cutaway-api"
         )
         with status:
             try:
                 api.start()
                 self._api = api
+                if self._is_stopping():  # it was asked before there was somebody to ask
+                    api.terminate()
                 theirs.close()  # so that its end is seen here
                 self._watch(api, status, attempt)
             finally:
@@ -207,8 +226,12 @@ class Supervisor:
                 signal.signal(number, handler)
 
 
-def run_api(spec: ApiSpec, listener: socket.socket, status: Connection) -> None:
-    """Main function of an API process: serve until SIGTERM, or until the supervisor is gone."""
+def run_api(spec: ApiSpec, listener: socket.socket, status: Connection, folder: str) -> None:
+    """Main function of an API process: serve until SIGTERM, or until the supervisor is gone.
+
+    Sockets and whatever else is temporary lie below `folder`, which the supervisor removes.
+    """
+    tempfile.tempdir = folder
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # Ctrl-C reaches the supervisor, which says what it means
@@ -223,6 +246,9 @@ def run_api(spec: ApiSpec, listener: socket.socket, status: Connection) -> None:
     finally:
         if trace is not None:
             trace.leave()
+        supervisor = multiprocessing.parent_process()
+        if supervisor is not None and not supervisor.is_alive():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _serve(

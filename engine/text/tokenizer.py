@@ -22,6 +22,9 @@ import tokenizers
 from engine.errors import ConfigError, ModelError
 from engine.text.chat_template import ChatTemplate, Message
 
+MAX_SHRINK = 4
+"""Normalisation (NFC, NFKC) may write a text with so many times fewer characters."""
+
 
 class Tokenizer:
     """Text and token ids of one model. Encoding and decoding are safe to call from several threads."""
@@ -74,7 +77,13 @@ class Tokenizer:
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a text, with the model's start token where it has one."""
-        return list(self.backend.encode(text, add_special_tokens=add_special_tokens).ids)
+        # In a batch of one, because only batches let other threads run meanwhile.
+        (found,) = self.backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+        return list(found.ids)
+
+    def fewest_tokens(self, num_chars: int) -> int:
+        """A text of so many characters has so many tokens or more; known without reading it."""
+        return num_chars // (self._longest_token * MAX_SHRINK)
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
         """Token ids of a chat, ready for the assistant's next turn.
@@ -116,6 +125,11 @@ class Tokenizer:
         if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
             return bytes([int(token[3:5], 16)])
         return str(token).replace("\u2581", " ").encode()
+
+    @cached_property
+    def _longest_token(self) -> int:
+        """In bytes, and so at least in characters."""
+        return max((len(self.token_bytes(i)) for i in range(self.vocab_size)), default=1) or 1
 
     @cached_property
     def _added_ids(self) -> frozenset[int]:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ import tracing
 from engine.config import EngineConfig
 from engine.server import restarts
 from engine.server.address import listen
+from engine.server.restarts import Restarts
 from engine.server.settings import ServerSettings
 from engine.server.supervisor import ApiSpec, EngineReady, ServerError, Supervisor
 from tests.engine.server.conftest import is_alive, wait_for, wait_until_gone
 from tracing.reader import Run
 from tracing.runs import RECORDER_FILE, RunInfo
+from workbench.serve import KeepRecorderAlive
 
 MODEL = "tiny-chat"
 ENDLESS: dict[str, Any] = {
@@ -265,6 +268,75 @@ def test_an_api_that_keeps_dying_is_given_up(
     assert len(seen) == 2
     wait_until_gone(*(found.core_pid for found in seen))
     assert not any(is_alive(found.api_pid) for found in seen)
+
+
+def test_an_api_that_is_killed_with_all_below_it_leaves_no_folder(server: Serving) -> None:
+    pids = server.pids()
+    api = server.api_pid()
+    for pid in (api, *descendants(api)):
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not is_alive(api), "its death")
+    wait_for(server.is_well, "a new API process")
+    assert len(list((server.folder / "tmp").iterdir())) == 1, "the new one's"
+    pids += server.pids()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=60) == 0
+    check_nothing_is_left(server, pids)
+
+
+def test_a_wish_to_stop_is_heard_while_it_waits_for_a_new_start(
+    chat_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restarts, "FIRST_DELAY_S", 10_000.0)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    config = EngineConfig(model=str(chat_model), dtype="float32", num_blocks=65, max_model_len=512)
+    seen: list[EngineReady] = []
+
+    def kill(found: EngineReady) -> None:
+        seen.append(found)
+        os.kill(found.api_pid, signal.SIGKILL)
+
+    def ask() -> None:
+        if seen and not is_alive(seen[0].api_pid):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with listen(port=0) as listener:
+        spec = ApiSpec(config=config, settings=ServerSettings())
+        Supervisor(spec, listener, on_ready=kill, tick=ask).run()
+    assert len(seen) == 1
+    wait_until_gone(seen[0].core_pid)
+
+
+def test_a_recorder_that_keeps_dying_is_given_up_and_the_run_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restarts, "MAX_RESTARTS", 2)
+    monkeypatch.setattr(restarts, "FIRST_DELAY_S", 0.0)
+    with tracing.start(tmp_path / "run") as trace:
+        keep = KeepRecorderAlive(trace, Restarts())
+        killed: set[int] = set()
+        while len(killed) < 3:
+            wait_for(lambda: recorder_pid(tmp_path / "run") not in killed | {0}, "a recorder")
+            pid = recorder_pid(tmp_path / "run")
+            os.kill(pid, signal.SIGKILL)
+            killed.add(pid)
+            wait_for(partial(has_seen, keep, len(killed)), "its death to be seen")
+        assert recorder_pid(tmp_path / "run") in killed, "nobody came after the third"
+    run = tracing.open_run(tmp_path / "run")
+    assert events(run, "PROC_DIED") == [(None, 9)] * 3
+    assert events(run, "PROC_STARTED") == [(None, 1), (None, 2)]
+
+
+def has_seen(keep: KeepRecorderAlive, num_deaths: int) -> bool:
+    """That so many have died; and what follows from the last death is done."""
+    keep()
+    return keep.num_deaths == num_deaths and keep.start_at is None
+
+
+def recorder_pid(run_dir: Path) -> int:
+    """0: none has said so yet."""
+    file = run_dir / RECORDER_FILE
+    return int(json.loads(file.read_text())["pid"]) if file.exists() else 0
 
 
 def test_what_a_server_would_be_is_shown_against_each_preset(

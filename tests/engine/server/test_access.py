@@ -113,7 +113,7 @@ def test_pages_of_strangers_are_refused(server: Server) -> None:
     for host in ("evil.com", f"evil.com:{port}", "127.0.0.1.evil.com", "[", ""):
         answer = httpx.get(f"{server.url}/v1/models", headers={"host": host}, timeout=60)
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "bad_host"), host
-    for origin in ("http://evil.com", "null", f"http://evil.com:{port}"):
+    for origin in ("http://evil.com", "null", f"http://evil.com:{port}", "http://[bad", "http://["):
         answer = post(server, "/reset_prefix_cache", {}, origin=origin)
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "bad_origin"), origin
     for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):

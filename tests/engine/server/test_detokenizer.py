@@ -104,7 +104,7 @@ def test_its_death_is_an_engine_lost_and_replaced(
     next(stream)
     assert text_pid is not None
     os.kill(text_pid, signal.SIGKILL)
-    with pytest.raises(openai.APIError, match="engine core died"):
+    with pytest.raises(openai.APIError, match="engine detokenizer died"):
         list(stream)
     wait_for(lambda: server.num_starts == 2, "a new engine")
     assert httpx.get(f"{server.url}/health", timeout=60).status_code == 200

@@ -139,3 +139,15 @@ def test_knobs(dev: Server) -> None:
     assert post(dev, "/dev/knob", name="max_num_seqs", value=4)["knobs"]["max_num_seqs"] == 4
     assert call(dev, "/dev/knob", {"name": "max_num_seqs"}).status_code == 400
     assert call(dev, "/dev/breakpoint", {"when": "lunch"}).status_code == 400
+
+
+def test_numbers_beyond_reason_are_refused_and_break_nothing(dev: Server) -> None:
+    for path, body in (
+        ("/dev/knob", {"name": "max_num_seqs", "value": 10**30}),
+        ("/dev/breakpoint", {"when": "free < " + "9" * 5000}),
+        ("/dev/breakpoint", {"when": "free < " + "9" * 40}),
+        ("/dev/breakpoint/remove", {"id": 2**63}),
+        ("/dev/abort", {"request": 10**30}),
+    ):
+        assert call(dev, path, body).status_code == 400, path
+    assert call(dev, "/dev/state").json()["paused"] is False

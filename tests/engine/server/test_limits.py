@@ -1,6 +1,8 @@
 """What the server does not take, or not for ever: full queues, long requests, absurd values, cancels."""
 
 import json
+import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -95,6 +97,18 @@ def test_a_request_that_takes_too_long_is_ended_and_told(narrow: Server) -> None
     assert 'cutaway:requests_total{end="abort_timeout"' in metrics
 
 
+def test_a_core_that_hangs_holds_nobody_beyond_the_limit(narrow: Server) -> None:
+    os.kill(narrow.core_pid, signal.SIGSTOP)
+    try:
+        whole = post(narrow, "/v1/completions", ENDLESS, **{"x-request-id": "hung"})
+    finally:
+        os.kill(narrow.core_pid, signal.SIGCONT)
+    assert whole.status_code == 504
+    end = end_of(narrow, "cmpl-hung")
+    assert (end["code"], end["a0"], end["http_status"]) == (Code.ABORT_TIMEOUT, 2000, 504)
+    assert_everything_is_free(narrow)
+
+
 # -- bodies that cannot be meant -------------------------------------------------------------------
 
 
@@ -109,6 +123,12 @@ def test_a_request_that_takes_too_long_is_ended_and_told(narrow: Server) -> None
         (b'{"prompt": "\\ud800"}', "not valid JSON"),
         (b'{"prompt": "x", "temperature": NaN}', "finite"),
         (b'{"prompt": "x", "temperature": 1e999}', "number"),
+        (b'{"prompt": "x", "temperature": 1e39}', "temperature must be"),
+        (b'{"prompt": "' + b"x" * 8_000_000 + b'"}', "at least"),
+        (
+            b'{"prompt": "x", ' + b", ".join(b'"f%d": 1' % i for i in range(500_000)) + b"}",
+            "500001 fields",
+        ),
         (b'{"prompt": "x", "seed": ' + b"9" * 5000 + b"}", "out of range"),
         (b'{"prompt": "x", "top_k": 99999999999999}', "top_k must be"),
         (b'{"prompt": "x", "repetition_penalty": 1e-300}', "repetition_penalty must be"),
@@ -145,6 +165,36 @@ def test_a_prompt_longer_than_the_context_gets_the_numbers(server: Server) -> No
     assert "20000 tokens" in message
     assert "context of 16384" in message
     assert "Shorten the prompt" in message
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("/tokenize", {"prompt": "a" * 8_000_000}, "at least"),
+        ("/detokenize", {"tokens": [5] * 20_000}, "20000 tokens"),
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": ""}] * 16_384},
+            "tokens",
+        ),
+        ("/v1/chat/completions", {"messages": [{"role": "user"}] * 100_000}, "content"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": ""}] * 17_000}, "16384"),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else value,
+)
+def test_what_cannot_fit_is_refused_before_it_costs_anything(
+    server: Server, path: str, body: dict, said: str
+) -> None:
+    answer = post(server, path, body)
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]["message"]
+    assert len(answer.content) < 1000
+
+
+def test_values_at_the_edge_of_single_precision_are_sampled(server: Server) -> None:
+    for odd in ({"top_p": 1e-46}, {"top_p": 1e-320}, {"temperature": 10000}, {"min_p": 1e-320}):
+        body = {"prompt": "The", "max_tokens": 3, "min_tokens": 3, **odd}
+        assert post(server, "/v1/completions", body).status_code == 200, odd
 
 
 # -- who is cancelled, frees -----------------------------------------------------------------------
