@@ -22,13 +22,20 @@ def test_no_request_breaks_the_server_or_hangs(
 ) -> None:
     # A short context, so that whatever is asked for ends soon.
     server = start_server(settings=ServerSettings(dev=True), max_model_len=64, num_blocks=513)
-    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json"]
-    command += ["--checks", CHECKS, "--request-timeout", "30", "--max-examples", "200"]
-    command += ["--seed", "1", "--phases", "examples,coverage,fuzzing", "--workers", "2"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1000)
-    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    fuzz(server, tmp_path, "--exclude-path-regex", "^/dev/")
+    fuzz(server, tmp_path, "--include-path-regex", "^/dev/")  # it may hold the engine still
+    resumed = httpx.post(f"{server.url}/dev/resume", json={}, timeout=60)
+    assert resumed.status_code == 200
     assert server.num_starts == 1, "the core never died"
     assert httpx.get(f"{server.url}/health", timeout=60).status_code == 200
     asked, ended = (len(server.trace.records(kind)) for kind in (Kind.REQUEST, Kind.REQUEST_END))
     assert asked == ended > 200
     assert_everything_is_free(server)
+
+
+def fuzz(server: Server, folder: Path, *which: str) -> None:
+    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json"]
+    command += ["--checks", CHECKS, "--request-timeout", "30", "--max-examples", "200"]
+    command += ["--seed", "1", "--phases", "examples,coverage,fuzzing", "--workers", "2", *which]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1000)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
