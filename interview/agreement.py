@@ -1,23 +1,23 @@
-"""How well the marker agrees with a person: the labelled answers, in two halves.
+"""How well the marker agrees with a person: labelled answers it was tuned on, and fresh ones.
 
-The idea: patterns are tuned on one half of the answers and reported on the other, which nobody tunes on. The
-halves are fixed by a rule that knows nothing of the marker: answers of each kind in order of the SHA-256 of
-their id, every second one held out.
+The idea: patterns are tuned on one set of answers and reported on another, which was written from questions
+and key points alone, before the patterns took their present form, and is only measured. A set that was read
+and led to changes is a tuning set from then on; then new answers are written.
 
-Invariant: adding an answer may move others between the halves, so it is done before tuning, not after.
+Invariant: `labelled/fresh` is never looked at to change a pattern or a rule.
 Source: Cohen 1960 for kappa.
 """
 
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import sha256
 from importlib.resources import files
 from typing import Literal, get_args
 
 from interview.marking import VERSION_POINTS, judge, mark
 from interview.questions import load_bank
 
+Part = Literal["tuning", "fresh"]
 Kind = Literal["good", "partial", "wrong", "off-topic", "stuffed"]
 
 
@@ -65,10 +65,12 @@ class Difference:
     """The marker heard it; the label says no. False: the other way round."""
 
 
-def load_labelled() -> list[Labelled]:
-    """All labelled answers."""
+def load_labelled(part: Part) -> list[Labelled]:
+    """The labelled answers of one set."""
     found = []
     folder = files("interview") / "labelled"
+    if part == "fresh":
+        folder = folder / "fresh"
     for file in sorted(folder.iterdir(), key=lambda f: f.name):
         if file.name.endswith(".toml"):
             for raw in tomllib.loads(file.read_text(encoding="utf-8"))["answers"]:
@@ -86,21 +88,8 @@ def load_labelled() -> list[Labelled]:
     return found
 
 
-def halves(answers: Iterable[Labelled]) -> tuple[list[Labelled], list[Labelled]]:
-    """The tuning half and the held-out half."""
-    tuning: list[Labelled] = []
-    held_out: list[Labelled] = []
-    answers = list(answers)
-    for kind in get_args(Kind):
-        alike = [answer for answer in answers if answer.kind == kind]
-        alike.sort(key=lambda answer: sha256(answer.id.encode()).digest())
-        tuning += alike[0::2]
-        held_out += alike[1::2]
-    return tuning, held_out
-
-
 def differences(answers: Iterable[Labelled]) -> list[Difference]:
-    """Where the marker and the labels differ: to be looked at for the tuning half only."""
+    """Where the marker and the labels differ: to be looked at for the tuning set only."""
     found = []
     for answer in answers:
         marking = mark(load_bank()[answer.question_id], answer.text)

@@ -48,12 +48,17 @@ class Number:
     derivation: Worked
 
     def accepts(self, text: str) -> bool | None:
-        """Whether the text gives the number; None if it holds none. The unit is optional."""
+        """Whether the text gives the number; None if it holds none, or one of another kind of unit.
+
+        The unit is optional; with it the number may be in a larger or smaller one.
+        """
         sign = -1 if text.strip().startswith(("-", "−")) else 1
         found = quantities(text.strip().lstrip("-−"))
         if not found:
             return None
         expected = quantities(f"{abs(self.value):.10f} {self.unit}")[0]
+        if found[0].kind not in ("", expected.kind):
+            return None
         return sign * self.value >= 0 and agree(found[0], expected, self.tolerance)
 
     def shown(self, language: Language) -> str:

@@ -19,11 +19,11 @@ from interview.progress import Progress, Review
 from interview.questions import DIMENSIONS, Dimension, Rung, load_bank
 from interview.traced.kinds import TRACE_KINDS
 
-RUNG_MINUTES: dict[Rung, int] = {"scope": 7, "mechanism": 14, "number": 6, "limit": 10, "verify": 8}
+RUNG_MINUTES: dict[Rung, int] = {"scope": 7, "mechanism": 13, "number": 8, "limit": 10, "verify": 7}
 RUNG_KINDS: dict[Rung, tuple[Kind, ...]] = {
     "scope": ("concept",),
     "mechanism": ("concept", "concept"),
-    "number": ("numeric", "numeric"),
+    "number": ("numeric", "concept"),
     "limit": ("concept", "concept"),
     "verify": ("concept", "trace"),
 }
@@ -58,7 +58,7 @@ class Report:
 
 
 def make_stages(cards: list[Card], progress: Progress, seed: int) -> list[Stage]:
-    """The rungs with their cards: numbers are drilled, everything else is asked openly.
+    """The rungs with their cards: a number is drilled, everything else is asked openly.
 
     On the last rung, the second card is a moment of a recorded run, if there is one to ask about.
     """

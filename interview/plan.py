@@ -2,7 +2,8 @@
 
 The idea: simulate. Walk the days to the date; on each day take what FSRS has due by then, the least
 remembered first, then new cards while there is time, and suppose each is answered well. Two mock interviews
-stand a week and two days before the date; nothing new is begun after the second.
+stand a week and two days before the date; nothing new is begun after the second, unless nothing was ever
+seen and there is no earlier day.
 
 Invariant: no day but a mock's holds more minutes than allowed; a card appears at most once a day. The plan
 is made from today's progress, so it is asked for again whenever something changed.
@@ -55,7 +56,9 @@ class Plan:
 
     days: tuple[Day, ...]
     left_out: tuple[str, ...]
-    """Cards for which there was no time at all."""
+    """Cards that no day holds."""
+    too_late: bool
+    """Not for lack of minutes, but because nothing new is begun so close to the date."""
 
 
 def make_plan(
@@ -65,17 +68,20 @@ def make_plan(
     state = {card.name: progress.cards[card.name] for card in cards if card.name in progress.cards}
     unseen = [card for card in cards if card.name not in state]
     by_name = {card.name: card for card in cards}
+    all_days = (interview - today).days
+    last_minute = not state and all_days <= min(MOCK_DAYS_BEFORE)
     days = []
-    for offset in range((interview - today).days):
+    for offset in range(all_days):
         day = today + timedelta(days=offset)
         left = (interview - day).days
-        if left in MOCK_DAYS_BEFORE:
+        if left in MOCK_DAYS_BEFORE and not last_minute:
             days.append(Day(day, (), mock=True))
             continue
         at = datetime.combine(day, time(12), UTC)
         due = [name for name, card in state.items() if spacing.due(card).date() <= day]
         due.sort(key=lambda name: (spacing.recall(state[name], at), name))
-        new = [card.name for card in unseen] if left > min(MOCK_DAYS_BEFORE) else []
+        begins = left > min(MOCK_DAYS_BEFORE) or last_minute
+        new = [card.name for card in unseen] if begins else []
         items = _fill(by_name, due, new, minutes)
         for item in items:
             before = state.get(item.card)
@@ -85,7 +91,9 @@ def make_plan(
             )
         unseen = [card for card in unseen if card.name not in state]
         days.append(Day(day, items, mock=False))
-    return Plan(tuple(days), tuple(card.name for card in unseen))
+    left_out = tuple(card.name for card in unseen)
+    too_late = all_days <= min(MOCK_DAYS_BEFORE) and not last_minute
+    return Plan(tuple(days), left_out, bool(left_out) and too_late)
 
 
 def _fill(

@@ -22,6 +22,7 @@ from fsrs.card import CardDict
 from interview import spacing
 from interview.errors import DrillError
 from interview.marking import FULL
+from interview.phrases import fill
 from interview.questions import DIMENSIONS, Dimension
 
 FORMAT = 1
@@ -56,7 +57,9 @@ class Progress:
     def with_review(self, review: Review) -> "Progress":
         """After one more answer; its card gets a new date."""
         rating = spacing.rate(review.share, late=review.late)
-        days = 365 if self.interview is None else (self.interview - review.at.date()).days
+        days = spacing.LONGEST_DAYS
+        if self.interview is not None and self.interview > review.at.date():
+            days = (self.interview - review.at.date()).days
         card = spacing.review(
             review.card, self.cards.get(review.card), rating, review.at, longest_days=days
         )
@@ -82,23 +85,16 @@ def load(path: Path) -> Progress:
     except FileNotFoundError:
         return Progress()
     except OSError as error:
-        raise DrillError(
-            f"{path} cannot be read: {error.strerror}. Check its permissions."
-        ) from error
+        raise DrillError(fill("error_unreadable", path=path, why=error.strerror)) from error
     try:
         raw = json.loads(content)
         if raw["format"] > FORMAT:
-            raise DrillError(
-                f"{path} has format {raw['format']}, this version of cutaway reads {FORMAT}: upgrade, or set "
-                "CUTAWAY_HOME to another folder"
-            )
+            raise DrillError(fill("error_newer", path=path, found=raw["format"], known=FORMAT))
         return _from_json(raw)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         copy = _set_aside(path, content)
-        raise DrillError(
-            f"{path} is damaged ({type(error).__name__}: {error}). A copy is in {copy}: repair the file, or "
-            "start afresh with `cutaway drill reset`"
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise DrillError(fill("error_damaged", path=path, why=why, copy=copy)) from error
 
 
 def _set_aside(path: Path, content: bytes) -> Path:
@@ -107,9 +103,8 @@ def _set_aside(path: Path, content: bytes) -> Path:
     try:
         copy.write_bytes(content)
     except OSError as error:
-        raise DrillError(
-            f"{path} is damaged and cannot be copied to {copy}: {error.strerror}. Nothing was changed."
-        ) from error
+        values = {"path": path, "copy": copy, "why": error.strerror}
+        raise DrillError(fill("error_damaged_no_copy", **values)) from error
     return copy
 
 
@@ -121,9 +116,7 @@ def save(path: Path, progress: Progress) -> None:
         draft.write_text(json.dumps(to_json(progress), indent=1, ensure_ascii=False) + "\n")
         os.replace(draft, path)
     except OSError as error:
-        raise DrillError(
-            f"progress cannot be written to {path}: {error.strerror}. Set CUTAWAY_HOME to a folder of yours"
-        ) from error
+        raise DrillError(fill("error_unwritable", path=path, why=error.strerror)) from error
 
 
 def reset(path: Path) -> Path | None:

@@ -65,6 +65,8 @@ class Point:
     figures: tuple[Figure, ...]
     """Any one of them makes the point, beside its patterns."""
     patterns: tuple[Pattern, ...]
+    unless: tuple[Pattern, ...]
+    """Heard anywhere in the answer, one of these takes the point away: it says the opposite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,10 @@ class Mistake:
     text: Text
     reply: Text
     patterns: tuple[Pattern, ...]
+    unless: tuple[Pattern, ...]
+    """Heard in the same claim, one of these makes it true."""
+    takes: frozenset[str]
+    """Points that cannot stand beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,8 @@ class Question:
     queries: tuple[str, ...]
     """Names of trace queries that show the evidence (`tracing/sql`)."""
     numbers: tuple[str, ...]
+    subjects: dict[str, tuple[str, ...]]
+    """What an answer is about, by name, with the terms that mean it; `@name` in a pattern."""
     sources: tuple[str, ...]
     vllm: str
     sglang: str
@@ -149,6 +157,9 @@ def _question(id_: str, raw: dict[str, Any], heard: dict[str, Any]) -> Question:
     points, mistakes = raw["points"], raw["mistakes"]
     assert {p["id"] for p in points} == set(heard["points"]), f"{id_}: patterns of points"
     assert {m["id"] for m in mistakes} == set(heard["mistakes"]), f"{id_}: patterns of mistakes"
+    ids = {entry["id"] for entry in points + mistakes}
+    assert set(heard.get("unless", {})) <= ids, f"{id_}: unless"
+    assert {i for t in heard.get("takes", {}).values() for i in t} <= ids, f"{id_}: takes"
     return Question(
         id=id_,
         topic=raw["topic"],
@@ -161,13 +172,21 @@ def _question(id_: str, raw: dict[str, Any], heard: dict[str, Any]) -> Question:
         deep=_text(raw["deep"]),
         points=tuple(_point(p, heard) for p in points),
         mistakes=tuple(
-            Mistake(m["id"], _text(m), _text(m["reply"]), _patterns(heard["mistakes"][m["id"]]))
+            Mistake(
+                id=m["id"],
+                text=_text(m),
+                reply=_text(m["reply"]),
+                patterns=_patterns(heard["mistakes"][m["id"]]),
+                unless=_patterns(heard.get("unless", {}).get(m["id"], [])),
+                takes=frozenset(heard.get("takes", {}).get(m["id"], [])),
+            )
             for m in mistakes
         ),
         follow_ups={d: _text(raw["follow_ups"][d]) for d in DIMENSIONS},
         lessons=tuple(raw["lessons"]),
         queries=tuple(raw["queries"]),
         numbers=tuple(raw["numbers"]),
+        subjects={n: tuple(t.split("|")) for n, t in heard.get("subjects", {}).items()},
         sources=tuple(raw["sources"]),
         vllm=raw["vllm"],
         sglang=raw["sglang"],
@@ -190,4 +209,5 @@ def _point(raw: dict[str, Any], heard: dict[str, Any]) -> Point:
         for f in raw.get("quantities", [])
     )
     patterns = _patterns(heard["points"][raw["id"]])
-    return Point(raw["id"], raw["dimension"], _text(raw), figures, patterns)
+    unless = _patterns(heard.get("unless", {}).get(raw["id"], []))
+    return Point(raw["id"], raw["dimension"], _text(raw), figures, patterns, unless)

@@ -14,6 +14,8 @@ from datetime import datetime
 from fsrs import Card, Rating, Scheduler
 from fsrs.card import CardDict
 
+LONGEST_DAYS = 365
+"""Nothing comes back later than that."""
 STALE_BELOW = 0.7
 """Probability of recall below which a card counts as stale."""
 
@@ -28,7 +30,12 @@ def rate(share: float, *, late: bool) -> Rating:
 
 
 def review(
-    name: str, card: CardDict | None, rating: Rating, at: datetime, *, longest_days: int = 365
+    name: str,
+    card: CardDict | None,
+    rating: Rating,
+    at: datetime,
+    *,
+    longest_days: int = LONGEST_DAYS,
 ) -> CardDict:
     """The card after a review at this time (UTC). longest_days: it comes back within so many."""
     before = Card(card_id=zlib.crc32(name.encode())) if card is None else Card.from_dict(card)
@@ -43,7 +50,7 @@ def due(card: CardDict) -> datetime:
 
 def recall(card: CardDict, at: datetime) -> float:
     """Probability, 0 to 1, that it is still known at this time."""
-    return _scheduler(365).get_card_retrievability(Card.from_dict(card), at)
+    return _scheduler(LONGEST_DAYS).get_card_retrievability(Card.from_dict(card), at)
 
 
 def _scheduler(longest_days: int) -> Scheduler:

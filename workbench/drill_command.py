@@ -10,7 +10,7 @@ import json
 import random
 import sys
 from dataclasses import asdict
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -20,37 +20,16 @@ from interview import spacing
 from interview.deck import Card, deck, make, trace_cards
 from interview.drills import KINDS, Drill, Kind
 from interview.errors import DrillError
-from interview.phrases import say
-from interview.plan import Plan, make_plan
+from interview.phrases import fill, say
 from interview.progress import Progress, Review, load, progress_path, reset, save, to_json
 from interview.questions import TOPICS, load_bank
 from interview.text import Language
+from workbench.drill_group import AskByDefault, json_option, lang_option, seed_option
 from workbench.drill_interview import hold_interview
+from workbench.drill_plan import plan
 from workbench.drill_reader import SecondReader
 from workbench.drill_session import Ended, Session, Skipped
 from workbench.drill_show import MUTE, Page
-
-MAX_DAYS = 366
-
-lang_option = click.option(
-    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True
-)
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Results for programs on stdout."
-)
-seed_option = click.option(
-    "--seed", type=int, help="Which parameters are drawn; default: fresh ones."
-)
-
-
-class AskByDefault(click.Group):
-    """`drill`, `drill memory` and `drill --kind numeric` mean `drill ask ...`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `ask` in front unless a command, or help, is named."""
-        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
-            args = ["ask", *args]
-        return super().parse_args(ctx, args)
 
 
 @click.group("drill", cls=AskByDefault)
@@ -98,20 +77,20 @@ def ask(
 ) -> None:
     """Answer drills: what is due first, then new ones, easy before hard (the default command)."""
     if (url is None) != (model is None):
-        raise click.UsageError("--second-reader and --model belong together")
+        raise click.UsageError(say("error_reader_model", lang))
     reader = SecondReader(url, model, reader_key) if url and model else None
     if run is not None and kind not in (None, "trace"):
-        raise click.UsageError("--run goes with drills of kind trace")
+        raise click.UsageError(say("error_run_kind", lang))
     cards = [
         card
         for card in (deck() if run is None else trace_cards())
         if topic in (None, card.topic) and kind in (None, card.kind) and level in (None, card.level)
     ]
     if not cards and kind == "trace" and run is None:
-        raise DrillError(say("no_sample", lang))
+        raise DrillError(fill("no_sample"))
     if not cards:
         values = {"topics": ", ".join(TOPICS), "kinds": ", ".join(KINDS)}
-        raise DrillError(say("nothing_fits", lang, **values))
+        raise DrillError(fill("nothing_fits", **values))
     session = Session(Page(lang, stderr=as_json), _read_line, seconds, reader)
     first_seed = _first_seed(seed)
     reviews = _ask_all(session, cards, count, first_seed, run)
@@ -180,34 +159,7 @@ def mock(seed: int | None, lang: Language, as_json: bool) -> None:
         click.echo(json.dumps(data, indent=1))
 
 
-@drill.command()
-@click.option(
-    "--date", "day", type=click.DateTime(["%Y-%m-%d"]), required=True, help="The interview."
-)
-@click.option("--minutes", type=click.IntRange(5), default=30, show_default=True, help="Per day.")
-@click.option(
-    "--topic", "topics", type=click.Choice(list(TOPICS)), multiple=True, help="Only these."
-)
-@lang_option
-@json_option
-def plan(
-    day: datetime, minutes: int, topics: tuple[str, ...], lang: Language, as_json: bool
-) -> None:
-    """What to do on each day until the interview; the date is kept and shortens the repeats."""
-    today, interview = datetime.now(UTC).date(), day.date()
-    if interview <= today:
-        raise click.BadParameter(f"{interview} is not after today, {today}", param_hint="--date")
-    if (interview - today).days > MAX_DAYS:
-        raise click.BadParameter(f"plans reach {MAX_DAYS} days ahead", param_hint="--date")
-    path = progress_path()
-    progress = load(path)
-    save(path, Progress(progress.cards, progress.reviews, interview))
-    cards = [card for card in deck() if not topics or card.topic in topics]
-    made = make_plan(cards, progress, today, interview, minutes)
-    if as_json:
-        click.echo(json.dumps(asdict(made), indent=1, default=str))
-    else:
-        _show_plan(Page(lang), made, interview, minutes)
+drill.add_command(plan)
 
 
 @drill.command("list")
@@ -236,23 +188,22 @@ def show(question: str, lang: Language) -> None:
 
 
 @drill.command()
-@click.option(
-    "--differences", is_flag=True, help="Also where they differ, in the tuning half only."
-)
+@click.option("--differences", is_flag=True, help="Also where they differ, in the tuning set only.")
 @lang_option
 @json_option
 def agreement(differences: bool, lang: Language, as_json: bool) -> None:
-    """How well the marker agrees with labelled answers: the half it was tuned on, and the other."""
-    tuning, held_out = marker.halves(marker.load_labelled())
-    measured = {"tuning": marker.measure(tuning), "held_out": marker.measure(held_out)}
+    """How well the marker agrees with labelled answers: those it was tuned on, and fresh ones."""
+    tuning = marker.load_labelled("tuning")
+    fresh = marker.load_labelled("fresh")
+    measured = {"tuning": marker.measure(tuning), "fresh": marker.measure(fresh)}
     if as_json:
-        click.echo(json.dumps({half: asdict(m) for half, m in measured.items()}, indent=1))
+        click.echo(json.dumps({part: asdict(m) for part, m in measured.items()}, indent=1))
         return
     page = Page(lang)
     page.heading(say("agreement_title", lang))
-    for half, m in measured.items():
+    for part, m in measured.items():
         page.line()
-        page.say(f"agreement_{half}", "bold")
+        page.say(f"agreement_{part}", "bold")
         for name, value in asdict(m).items():
             shown = f"{value:.3f}" if isinstance(value, float) else str(value)
             page.line(f"{name:<24} {shown}")
@@ -268,12 +219,15 @@ def export() -> None:
 
 
 @drill.command("reset")
-@click.confirmation_option(prompt="Begin anew? Progress is moved aside, not deleted.")
-def reset_progress() -> None:
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@lang_option
+def reset_progress(yes: bool, lang: Language) -> None:
     """Begin anew; the old progress is kept beside as drill.json.old."""
     path = progress_path()
+    if not yes:
+        click.confirm(say("reset_prompt", lang), abort=True)
     old = reset(path)
-    click.echo(f"moved to {old}" if old else f"there was no progress in {path}")
+    click.echo(say("reset_done", lang, old=old) if old else say("reset_none", lang, path=path))
 
 
 def in_order(cards: list[Card], progress: Progress, now: datetime) -> list[Card]:
@@ -288,23 +242,6 @@ def in_order(cards: list[Card], progress: Progress, now: datetime) -> list[Card]
         return 2, spacing.due(state).timestamp()
 
     return sorted(cards, key=key)
-
-
-def _show_plan(page: Page, made: Plan, interview: date, minutes: int) -> None:
-    lang = page.language
-    page.heading(say("plan_title", lang, date=interview, days=len(made.days), minutes=minutes))
-    for day in made.days:
-        page.line()
-        page.line(f"{day.day}  {say('plan_day', lang, minutes=day.minutes)}", "bold")
-        if day.mock:
-            page.say("plan_mock")
-        for why in ("due", "new"):
-            names = [item.card for item in day.items if item.why == why]
-            if names:
-                page.line(f"{say(f'plan_{why}', lang)}: {', '.join(names)}", indent=3)
-    if made.left_out:
-        page.line()
-        page.say("plan_left_out", cards=", ".join(made.left_out))
 
 
 def _first_seed(seed: int | None) -> int:

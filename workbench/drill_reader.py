@@ -14,6 +14,7 @@ import httpx
 
 from interview.errors import DrillError
 from interview.marking import VERSION_POINTS
+from interview.phrases import fill
 from interview.questions import Question
 
 TIMEOUT_S = 120
@@ -47,8 +48,7 @@ class SecondReader:
             return frozenset(points[int(n) - 1][0] for n in numbers if 1 <= int(n) <= len(points))
         except (ValueError, KeyError, TypeError) as error:
             raise DrillError(
-                f"the second reader {self.model} did not answer in JSON: {said[:80]!r}. Try another model, "
-                "or leave out --second-reader"
+                fill("error_reader_form", model=self.model, said=repr(said[:80]))
             ) from error
 
     def _ask(self, text: str) -> str:
@@ -64,8 +64,7 @@ class SecondReader:
             )
             reply.raise_for_status()
             return str(reply.json()["choices"][0]["message"]["content"] or "")
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, IndexError) as error:
-            raise DrillError(
-                f"the second reader at {self.url} cannot be asked ({error}): check the URL, it ends in /v1, "
-                "or leave out --second-reader"
-            ) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise DrillError(fill("error_reader_reach", url=self.url, error=error)) from error
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise DrillError(fill("error_reader_reply", url=self.url)) from error

@@ -17,8 +17,9 @@ from interview.marking import Marking, judge, mark
 from interview.phrases import say
 from interview.progress import Review
 from interview.questions import Question
+from interview.text import half_width
 from workbench.drill_reader import SecondReader
-from workbench.drill_show import MUTE, Page, point_rows
+from workbench.drill_show import MUTE, Page, mistake_rows, point_rows
 
 SKIP, QUIT = ":skip", ":quit"
 
@@ -120,25 +121,27 @@ class Session:
         return self._note(drill, seconds, limit, marking.share, corrected)
 
     def _self_mark(self, question: Question, answer: str, marking: Marking) -> Marking:
-        """The learner's correction of what was heard; the second reader, if any, speaks first."""
+        """The learner's correction of points and misconceptions; the second reader, if any, speaks first."""
         rows = point_rows(question, self.page.language)
         ids = [id_ for id_, _, _ in rows]
         if self.reader is not None:
             self._second_reading(self.reader, question, answer, marking, ids)
         self.page.say("self_mark", MUTE)
-        corrected = dict(marking.heard)
-        for word in (self.read_line() or "").replace(",", " ").split():
-            number = word.removeprefix("-")
-            if not number.isdecimal() or not 1 <= int(number) <= len(ids):
-                continue
-            id_ = ids[int(number) - 1]
-            if word.startswith("-"):
-                corrected.pop(id_, None)
-            else:
-                corrected.setdefault(id_, "")
-        if corrected == marking.heard:
+        heard, mistakes = dict(marking.heard), dict(marking.mistakes)
+        letters = dict(zip(LETTERS, mistake_rows(question, marking), strict=False))
+        for word in half_width(self.read_line() or "").lower().replace(",", " ").split():
+            name = word.removeprefix("-")
+            if word.startswith("-") and name in letters:
+                mistakes.pop(letters[name].id, None)
+            elif name.isdecimal() and 1 <= int(name) <= len(ids):
+                id_ = ids[int(name) - 1]
+                if word.startswith("-"):
+                    heard.pop(id_, None)
+                else:
+                    heard.setdefault(id_, "")
+        if (heard, mistakes) == (marking.heard, marking.mistakes):
             return marking
-        after = judge(question, corrected, marking.mistakes)
+        after = judge(question, heard, mistakes)
         self.page.scores(after)
         return after
 
@@ -154,7 +157,7 @@ class Session:
         try:
             heard = reader.read(question, answer)
         except DrillError as error:
-            self.page.line(str(error))
+            self.page.line(error.text.in_(self.page.language))
             return
         for key, differing in (
             ("reader_more", heard - set(marking.heard)),
@@ -208,7 +211,8 @@ class Session:
 
     @staticmethod
     def _check(line: str) -> None:
-        if line.strip() == SKIP:
+        command = half_width(line).replace(" ", "")  # a Chinese keyboard types a wide colon
+        if command == SKIP:
             raise Skipped
-        if line.strip() == QUIT:
+        if command == QUIT:
             raise Ended

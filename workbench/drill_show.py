@@ -17,7 +17,7 @@ from interview.drills import LETTERS, Choice, Drill, Number, Open
 from interview.marking import VERSION_POINTS, Marking
 from interview.numbers.worked import show
 from interview.phrases import say
-from interview.questions import TOPICS, Question
+from interview.questions import TOPICS, Mistake, Question
 from interview.text import Language
 
 MUTE = "bright_black"
@@ -107,7 +107,7 @@ class Page:
             self.fixed(drill.proof)
 
     def marking(self, question: Question, marking: Marking) -> None:
-        """Numbered points with what earned them, misconceptions with their reply, and the scores."""
+        """Numbered points with what earned them, lettered misconceptions with their reply, and the scores."""
         lang = self.language
         self.line()
         self.heading(say("key_points", lang))
@@ -125,10 +125,10 @@ class Page:
         if marking.mistakes:
             self.line()
             self.heading(say("misconceptions", lang))
-        for mistake in question.mistakes:
-            if mistake.id in marking.mistakes:
-                self.line(f"✕ {mistake.text.in_(lang)}", "bold")
-                self.line(mistake.reply.in_(lang), indent=3)
+        for letter, mistake in zip(LETTERS, mistake_rows(question, marking), strict=False):
+            self.line(f"{letter} ✕ {mistake.text.in_(lang)}", "bold")
+            self.line(f"“{shorten(marking.mistakes[mistake.id])}”", MUTE, indent=5)
+            self.line(mistake.reply.in_(lang), indent=5)
         self.scores(marking)
 
     def scores(self, marking: Marking) -> None:
@@ -188,6 +188,11 @@ def point_rows(question: Question, language: Language) -> list[tuple[str, str, s
     ]
     version = say("dimension_version", language)
     return rows + [(p.id, p.text.in_(language), version) for p in VERSION_POINTS]
+
+
+def mistake_rows(question: Question, marking: Marking) -> list[Mistake]:
+    """The misconceptions that were heard; their order letters them."""
+    return [mistake for mistake in question.mistakes if mistake.id in marking.mistakes]
 
 
 def shorten(sentence: str, limit: int = 90) -> str:

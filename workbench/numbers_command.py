@@ -6,6 +6,7 @@ Place in the step: none; with `--measure` the real schedulers run on a model wit
 """
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,11 @@ from interview.phrases import say
 from interview.text import Language
 
 LANG = click.Option(
-    ["--lang"], type=click.Choice(["en", "zh"]), default="en", help="Language of the text."
+    ["--lang"],
+    type=click.Choice(["en", "zh"]),
+    default="en",
+    is_eager=True,
+    help="Language of the text.",
 )
 JSON = click.Option(["--json", "as_json"], is_flag=True, help="Unrounded values, for programs.")
 
@@ -43,9 +48,30 @@ class Cases(click.ParamType[tuple[float, ...]]):
             numbers = tuple(self.kind(part) for part in str(value).split(","))
         except ValueError:
             self.fail(f"{value!r} is not a list of numbers such as 2,5,3", param, ctx)
+        if not all(map(math.isfinite, numbers)):
+            self.fail(say("numbers_not_finite", _language(ctx), value=value), param, ctx)
         if min(numbers) < self.least:
             self.fail(f"{value!r} holds a number below {self.least:g}", param, ctx)
         return numbers
+
+
+class Amount(click.FloatRange):
+    """A finite number within what makes sense."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it; `nan` and `inf` are numbers to Python, and no amounts."""
+        try:
+            number = float(value)
+        except ValueError:
+            return float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(say("numbers_not_finite", _language(ctx), value=value), param, ctx)
+        if self.max is not None and number > self.max:
+            values = {"value": value, "most": f"{self.max:g}"}
+            self.fail(say("numbers_too_much", _language(ctx), **values), param, ctx)
+        return float(super().convert(value, param, ctx))
 
 
 class Numbers(click.Group):
@@ -109,7 +135,8 @@ def _option(param: Param) -> click.Option:
     elif isinstance(default, int):
         kind, shown = click.IntRange(min=int(param.least)), str(default)
     else:
-        kind, shown = click.FloatRange(min=param.least), f"{default:g}"
+        most = param.most if math.isfinite(param.most) else None
+        kind, shown = Amount(min=param.least, max=most), f"{default:g}"
     unit = f" {param.unit}" if param.unit else ""
     name = f"--{param.name.replace('_', '-')}"
     return click.Option([name, param.name], type=kind, help=f"{param.text.en} [{shown}{unit}]")
@@ -128,6 +155,9 @@ def _show(
     values.update(example.presets[preset] if preset else {})
     values.update({name: value for name, value in given.items() if value is not None})
     worked = example.run(**values)
+    room = [line.value for line in worked if line.key.startswith("left_")]
+    if room and max(room) < 0:
+        raise click.UsageError(say("numbers_nothing_fits", lang))
     measured = _measure(example.name, values) if measure else {}
     if as_json:
         data = {"inputs": values, "results": results(worked)}
@@ -141,8 +171,16 @@ def _show(
     if measure and not measured:
         console.print()
         console.print(Text(say("numbers_not_measured", lang), style="dim"))
+    if room and min(room) < 0:
+        console.print()
+        console.print(Text(say("numbers_some_overflow", lang), style="dim"))
     console.print()
     console.print(Text(example.moral.in_(lang)))
+
+
+def _language(ctx: click.Context | None) -> Language:
+    """Of the command whose options are being read; LANG is read before them."""
+    return "zh" if ctx is not None and ctx.params.get("lang") == "zh" else "en"
 
 
 def _measure(name: str, values: dict[str, Value]) -> dict[str, float]:

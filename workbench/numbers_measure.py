@@ -13,6 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from engine.batch import Batch, Row, StepOutput
 from engine.config import EngineConfig
 from engine.core import EngineCore
+from engine.errors import CapacityError
+from engine.kv.block_pool import BlockPool
+from engine.memory import plan
+from engine.model.config import ModelConfig
 from engine.request import Request, SamplingParams
 from engine.scheduler import make_scheduler
 from interview.numbers.worked import Value
@@ -106,7 +110,7 @@ def _kv(
     block_size: int,
     pool_mib: float,
 ) -> dict[str, float]:
-    """One block as the engine allocates it (on a device that counts bytes and holds none)."""
+    """One block as the engine allocates it (on a device that counts bytes and holds none), and its pool."""
     import torch
 
     from engine.model.attention import allocate_kv
@@ -116,7 +120,47 @@ def _kv(
         return {}
     cache = allocate_kv(layers, (1, block_size, kv_heads, head_size), dtype, torch.device("meta"))
     block = sum(tensor.nbytes for pair in cache for tensor in pair)
-    return {"token": block / block_size, "block": block}
+    found: dict[str, float] = {"token": block / block_size, "block": block}
+    shape = {"num_layers": layers, "num_kv_heads": kv_heads, "head_dim": head_size}
+    config = EngineConfig(block_size=block_size, kv_memory_bytes=max(1, int(pool_mib * 2**20)))
+    try:
+        ledger = plan(_model(**shape), config, dtype_bytes=value_bytes, available_bytes=2**60)
+    except CapacityError:  # no request at all would fit
+        return found
+    given_out = BlockPool(ledger.num_blocks).num_free
+    tokens = ledger.kv_bytes // ledger.kv_bytes_per_token
+    usable = given_out * ledger.block_size
+    return found | {
+        "blocks": ledger.num_blocks,
+        "tokens": tokens,
+        "given_out": given_out,
+        "usable": usable,
+    }
+
+
+def _model(*, num_layers: int, num_kv_heads: int, head_dim: int) -> ModelConfig:
+    """A model with this KV shape; for the KV pool nothing else of it counts."""
+    return ModelConfig(
+        family="llama",
+        vocab_size=1,
+        hidden_size=1,
+        intermediate_size=1,
+        num_layers=num_layers,
+        num_heads=num_kv_heads,
+        num_kv_heads=num_kv_heads,
+        head_dim=head_dim,
+        rms_norm_eps=1e-5,
+        rope_theta=1e4,
+        rope_scaling=None,
+        max_position_embeddings=2**30,
+        tie_word_embeddings=True,
+        qkv_bias=False,
+        o_bias=False,
+        mlp_bias=False,
+        qk_norm=False,
+        bos_token_id=None,
+        eos_token_ids=(),
+    )
 
 
 def _rounds(*, outputs: tuple[int, ...], slots: int) -> dict[str, float]:

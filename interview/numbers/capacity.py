@@ -139,7 +139,7 @@ EXAMPLES = (
             Param(
                 "per_gpu", 4, "req/s", Text("rate of one GPU within the SLO", "单卡达标速率"), 0.001
             ),
-            Param("target", 0.7, "", Text("target utilisation", "目标利用率"), 0.01),
+            Param("target", 0.7, "", Text("target utilisation", "目标利用率"), 0.01, 1),
             Param("spare", 1, "GPUs", Text("spares", "备用"), 0),
         ),
         fleet,

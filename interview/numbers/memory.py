@@ -137,6 +137,23 @@ def kv(
         blocks * block_size,
         "tokens",
     )
+    given_out = d.add(
+        "given_out",
+        Text(
+            "  given out: block 0 stands where a block table is empty (vLLM and this engine)",
+            "  可分配的：block 0 只在 block table 的空位上占位（vLLM 与本引擎）",
+        ),
+        f"{blocks:g} − 1",
+        max(0, blocks - 1),
+        "blocks",
+    )
+    d.add(
+        "usable",
+        Text("  tokens in these", "  这些 block 可存的 token"),
+        f"{given_out:g} × {block_size}",
+        given_out * block_size,
+        "tokens",
+    )
     return d.done()
 
 

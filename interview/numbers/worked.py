@@ -7,6 +7,7 @@ Invariant: keys of one example's lines are unique; values are unrounded, only `s
 Source: none.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ class Param:
     text: Text
     least: Number = 1
     """Below it nothing makes sense."""
+    most: Number = math.inf
+    """Above it nothing does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,11 +50,8 @@ def make(kind: TraceKind, seed: int, name: str, run: Run) -> Drill:
     rng = random.Random(seed)
     asked = kind.ask(Source(name, run, rng))
     if asked is None:
-        key = f"title_{kind.name}"
-        raise DrillError(
-            f"run {name} has no moment for trace/{kind.name} ({phrases()[key].en}): a busier run, recorded "
-            "at level 3 or above, may have one"
-        )
+        title = phrases()[f"title_{kind.name}"]
+        raise DrillError(fill("error_no_moment", run=name, kind=kind.name, title=title))
     statements = [asked.right, *rng.sample(asked.wrong, min(len(asked.wrong), MAX_OPTIONS - 1))]
     rng.shuffle(statements)
     options = tuple(statement.text for statement in statements)

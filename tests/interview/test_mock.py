@@ -42,6 +42,15 @@ def test_topics_vary_and_seeds_differ():
     assert make_stages(deck(), Progress(), 3) == make_stages(deck(), Progress(), 3)
 
 
+def test_every_question_of_a_rung_comes_in_some_interview():
+    wanted = {card.name for card in deck() if card.kind == "concept" and card.rung == "number"}
+    assert wanted == {"concept/q11", "concept/q22"}
+    asked = {
+        card.name for seed in range(12) for card in make_stages(deck(), Progress(), seed)[2].cards
+    }
+    assert wanted <= asked
+
+
 def test_what_was_asked_least_recently_is_asked():
     scope = [c.name for c in deck() if c.rung == "scope" and c.kind == "concept"]
     progress = Progress()

@@ -149,6 +149,8 @@ def test_kv_per_token(preset, kib):
 def test_what_a_pool_of_smollm2_holds():
     got = figures("kv", preset="smollm2-135m", pool_mib=64.0)
     assert (got["block"], got["blocks"], got["tokens"]) == (360 * 2**10, 182, 2912)
+    assert (got["given_out"], got["usable"]) == (181, 2896), "as lesson 3 teaches: block 0 is never"
+    assert figures("kv", pool_mib=0.0)["usable"] == 0
     assert figures("kv")["token"] == 114_688
 
 

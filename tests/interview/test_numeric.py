@@ -149,6 +149,11 @@ def test_the_same_seed_is_the_same_drill():
         (9, "", "9", True),
         (9, "", "9 GPUs", True),
         (9, "", "10", False),
+        (9, "", "9%", None),
+        (9, "", "9 ms", None),
+        (9, "", "9 GiB", None),
+        (112, "KiB", "112 %", None),
+        (25, "ms", "25 KiB", None),
     ],
 )
 def test_what_counts_as_the_number(value, unit, text, expected):

@@ -56,6 +56,24 @@ def test_nothing_new_is_begun_in_the_last_days():
     assert {item.why for item in last} == {"due"}
 
 
+@pytest.mark.parametrize("days", [1, 2])
+def test_whoever_has_seen_nothing_begins_even_on_the_last_days(days):
+    plan = make_plan(deck(), progress(), TODAY, TODAY + timedelta(days=days), 30)
+    assert not any(day.mock for day in plan.days)
+    assert {item.why for item in plan.days[0].items} == {"new"}
+    assert all(day.items for day in plan.days)
+    assert plan.left_out
+    assert not plan.too_late
+
+
+@pytest.mark.parametrize("days", [1, 2])
+def test_whoever_has_begun_only_repeats_on_the_last_days(days):
+    plan = make_plan(deck(), progress("numeric/kv"), TODAY, TODAY + timedelta(days=days), 30)
+    assert {item.why for day in plan.days for item in day.items} <= {"due"}
+    assert plan.left_out
+    assert plan.too_late
+
+
 def test_what_finds_no_time_is_named():
     plan = make_plan(deck(), progress(), TODAY, TODAY + timedelta(days=4), 5)
     planned = {item.card for day in plan.days for item in day.items}

@@ -49,6 +49,14 @@ def test_the_interview_date_shortens_the_way_back():
     assert spacing.due(progress.cards["concept/q02"]) <= NOW + timedelta(days=4)
 
 
+@pytest.mark.parametrize("days_ago", [0, 1, 30])
+def test_an_interview_that_is_over_shortens_nothing(days_ago):
+    over = Progress(interview=NOW.date() - timedelta(days=days_ago)).with_review(review(share=1.0))
+    without = Progress().with_review(review(share=1.0))
+    assert over.cards == without.cards
+    assert spacing.due(over.cards["concept/q02"]) > NOW + timedelta(days=1)
+
+
 def test_recall_falls_with_time():
     card = Progress().with_review(review()).cards["concept/q02"]
     chances = [spacing.recall(card, NOW + timedelta(days=days)) for days in (0, 5, 60)]

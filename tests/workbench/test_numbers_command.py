@@ -58,6 +58,12 @@ def test_inputs_can_be_changed_and_presets_taken():
         (("fleet", "--rate", "-1"), "x>=0.001"),
         (("kv", "--preset", "gpt-9"), "gpt-9"),
         (("nothing",), "nothing"),
+        (("restore", "--recompute-ms", "nan"), "not a finite number"),
+        (("restore", "--load-ms", "inf", "--lang", "zh"), "不是有限的数"),
+        (("loops", "--rates", "3,nan"), "not a finite number"),
+        (("fleet", "--target", "1.5"), "above 1"),
+        (("fleet", "--lang", "zh", "--target", "1.5"), "大于 1"),
+        (("layouts", "--weights-gib", "100", "--card-gib", "24", "--cards", "1"), "fit in none"),
     ],
 )
 def test_an_input_that_makes_no_sense_is_refused(args, message):
@@ -78,6 +84,8 @@ def test_an_input_that_makes_no_sense_is_refused(args, message):
         ("shared-prefix", {"requests": 2}),
         ("shared-prefix", {"common": 207, "own": 30}),
         ("kv", {"layers": 3, "kv_heads": 2, "head_size": 64}),
+        ("kv", {"layers": 30, "kv_heads": 3, "head_size": 64, "block_size": 7}),
+        ("kv", {"pool_mib": 0.0}),
     ],
 )
 def test_our_engine_has_the_values_of_the_derivation(name, changed):
@@ -93,6 +101,22 @@ def test_measured_values_stand_beside_the_computed_ones():
     assert shown.count("✓ 5 rounds") == 2  # rounds of continuous, wait of static
     assert "✕" not in shown
     assert json.loads(run("repeat", "--measure", "--json"))["measured"]["cached_65"] == 64
+
+
+def test_every_line_of_the_kv_pool_is_measured_on_our_engine():
+    shown = run("kv", "--preset", "smollm2-135m", "--measure")
+    for text in ("✓ 182 blocks", "✓ 2,912 tokens", "✓ 181 blocks", "✓ 2,896 tokens"):
+        assert text in " ".join(shown.split())
+    assert "–" not in shown, "a dash says that our engine has no such value"
+    tiny = measure("kv", inputs("kv", pool_mib=0.5))
+    assert set(tiny) == {"token", "block"}, "a pool that holds no request is none of our engine's"
+
+
+def test_a_layout_that_does_not_fit_is_said():
+    args = ("layouts", "--weights-gib", "100", "--card-gib", "60", "--cards", "4")
+    assert "do not fit" in run(*args)
+    assert "放不下权重" in run(*args, "--lang", "zh")
+    assert "do not fit" not in run("layouts")
 
 
 def test_what_our_engine_does_not_have_is_said():
