@@ -128,6 +128,7 @@ def run(run_dir: Path, parent_pid: int | None) -> None:
 def _serve(service: Service) -> tuple[uvicorn.Server, threading.Thread, str]:
     """HTTP in a thread of its own, on a free port of this machine."""
     listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else small pieces wait 40 ms
     config = uvicorn.Config(
         make_app(service),
         log_level="warning",
