@@ -1,7 +1,8 @@
 """`cutaway demo`: everything at once. A model, a server, real traffic, and what the engine decided and why.
 
 The server is a process of its own, exactly what `cutaway serve` starts; the demo is its first client, and
-then reads the run like any other viewer: from the recorder.
+then reads the run like any other viewer: from the recorder. So does the workbench, another process, whose
+address is there before the traffic: who opens it then sees the run happen.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import ExitStack, aclosing, contextmanager
 from pathlib import Path
 
 import click
@@ -21,12 +22,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import tracing
 from engine.errors import CutawayError
+from tracing.errors import TraceError
 from tracing.reader import LiveRun, Run
 from tracing.runs import RunInfo, new_run_folder
 from workbench.demo_load import SHOWN_QUESTION, make_load, send_load, stream_chat, user
 from workbench.model import ensure_model
 from workbench.servers import RunningServer, running_servers
 from workbench.trace_show import Page, make_console, show_run
+from workbench.web.child import web_process
 
 MODEL = "smollm2-135m"
 # A small pool and a small budget, so that chunks, waiting, eviction and preemption can be seen in seconds.
@@ -62,18 +65,20 @@ def demo(leave: bool, port: int, lang: str) -> None:
     console.print("[bold]1  model[/bold]")
     folder = ensure_model(MODEL, console)
     console.print(f"   {MODEL} in {folder}")
-    with serving(console, port) as server:
+    with ExitStack() as stack:
+        server = stack.enter_context(serving(console, port))
+        assert server.run_dir is not None
+        run_dir = Path(server.run_dir)
+        page = None if leave else _open_workbench(console, stack, run_dir)
         console.print("[bold]3  traffic[/bold]")
         asyncio.run(_traffic(console, server))
         console.print("[bold]4  what happened[/bold]\n")
-        assert server.run_dir is not None
-        run_dir = Path(server.run_dir)
         with contextlib.closing(tracing.open_run(run_dir)) as run:
             summarise(console, run, run_dir, lang)
-        _say_what_next(console, server, leave)
+        _say_what_next(console, server, leave, page)
         if not leave:
             _wait(server)
-    console.print(f"\nThe run is kept: cutaway trace show {run_dir.name}")
+    console.print(f"\nThe run is kept: cutaway web {run_dir.name}")
 
 
 @contextmanager
@@ -102,6 +107,18 @@ def serving(console: Console, port: int) -> Iterator[RunningServer]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _open_workbench(console: Console, stack: ExitStack, run_dir: Path) -> str | None:
+    """The address of the page that follows the run, open as long as the stack; None: said why."""
+    with console.status("   opening the workbench"):
+        try:
+            page = stack.enter_context(web_process([str(run_dir)]))
+        except TraceError as error:
+            console.print(f"   {error}", markup=False)
+            return None
+    console.print(f"   [bold]{page}[/bold]  watch what follows in a browser", soft_wrap=True)
+    return page
 
 
 def _wait_until_ready(
@@ -157,9 +174,11 @@ def summarise(console: Console, run: Run, run_dir: Path, lang: str) -> None:
     show_run(Page(run_dir.name, run_dir.name, info, run, console, lang))
 
 
-def _say_what_next(console: Console, server: RunningServer, leave: bool) -> None:
+def _say_what_next(console: Console, server: RunningServer, leave: bool, page: str | None) -> None:
     name = Path(server.run_dir or "").name
+    shown = page or f"cutaway web {name}"
     lines = [
+        f"{shown}     the run in the browser: replay it, ask it why",
         f"cutaway trace show {name} --request 11     one request: its life and its waits",
         f"cutaway trace show {name} --step 12        one step: who was in it, and why",
         f'cutaway trace sql {name} "FROM otel_spans LIMIT 5"',
@@ -175,7 +194,7 @@ def _say_what_next(console: Console, server: RunningServer, leave: bool) -> None
     for line in lines:
         console.print(f"  {line}", markup=False, soft_wrap=True)
     if not leave:
-        console.print(f"\nServing at {server.url}/v1 until Ctrl-C.")
+        console.print(f"\nServing at {server.url}/v1 until Ctrl-C.", soft_wrap=True)
 
 
 def _wait(server: RunningServer) -> None:

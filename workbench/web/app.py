@@ -33,7 +33,7 @@ from workbench.web.palette_css import tokens_css
 from workbench.web.security import Guard, content_policy
 
 ASSETS = Path(__file__).parent / "assets"
-PAGES = ("/replay", "/metrics", "/sql", "/playground")
+PAGES = ("/replay", "/metrics", "/sql", "/playground", "/learn")
 INDEX = """<!DOCTYPE html>
 <html>
   <head>

@@ -9,6 +9,7 @@ Without a token it listens on this machine only; with one, wherever --host says.
 Invariant: the address is printed once it answers.
 """
 
+import logging
 import os
 import secrets
 import socket
@@ -49,7 +50,7 @@ def web(runs: tuple[str, ...], port: int, host: str, token: str | None, parent: 
     token = secrets.token_urlsafe(24) if token == "new" else token
     if host not in LOCAL_HOSTS and not token:
         raise WebError(f"{host} is more than this machine: give --token new as well")
-    listener = _listen(host, port)
+    listener = listen(host, port)
     from workbench.web.app import make_app  # Dash takes a second: errors above come at once
 
     app = make_app(runs, token=token)
@@ -82,19 +83,26 @@ def serve(
         timeout_graceful_shutdown=1,
     )
     server = Server(config)
+    # An open page holds a stream, which ends with us: cutting it off is no error worth a line.
+    logging.getLogger("uvicorn.error").addFilter(lambda line: "running task(s)" not in line.msg)
     if parent is not None:
         threading.Thread(target=_outlive_nobody, args=(server, parent), daemon=True).start()
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """The port asked for, or one of the next few. Raises WebError."""
     for candidate in [port] if port == 0 else range(port, port + 20):
         try:
-            return socket.create_server((host, candidate))
+            listener = socket.create_server((host, candidate))
         except OSError as error:
             reason = error
+        else:
+            # Inherited by connections. Without it an answer's body waits for the other end to acknowledge its
+            # head, which takes 40 ms; asyncio sets it only where a socket says that its protocol is TCP.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return listener
     raise WebError(f"no port from {port} on is free at {host}: {reason.strerror}")
 
 

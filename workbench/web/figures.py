@@ -56,7 +56,7 @@ def histogram(rows: Sequence[Row], theme: str, *, unit: str, marks: dict[str, fl
 def over_steps(rows: Sequence[Row], theme: str, *, x: str, lines: dict[str, str]) -> Figure:
     """Values over the run: `lines` maps a column to what it is called; each line is labelled at its end."""
     colours = _colours(theme)
-    shades = [colours["ink2"], colours["line2"], colours["ink3"]]
+    shades = [colours["ink"], colours["ink3"], colours["line2"]]
     rows = thinned(rows)
     traces, notes = [], []
     for (column, name), shade in zip(lines.items(), shades, strict=False):
@@ -120,16 +120,14 @@ def thinned(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def spread(notes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Labels at line ends, the lower of two near ones moved down so that they can be read."""
+    """Labels at line ends, the upper of two near ones moved up so that they can be read."""
     values = [note["y"] for note in notes]
-    span = (max(values) - min(values)) or 1 if values else 1
+    span = (max(values) - min(0, *values)) or 1 if values else 1
     taken: list[float] = []
-    for note in sorted(notes, key=lambda n: -n["y"]):
-        shift = 0
-        while any(abs((note["y"] / span * 120 - shift) - other) < 14 for other in taken):
-            shift += 14
-        taken.append(note["y"] / span * 120 - shift)
-        note["yshift"] = -shift
+    for note in sorted(notes, key=lambda n: n["y"]):
+        at = max([note["y"] / span * 120, *(other + 14 for other in taken[-1:])])
+        note["yshift"] = round(at - note["y"] / span * 120)
+        taken.append(at)
     return notes
 
 

@@ -10,7 +10,7 @@ Invariant: at most `MAX_OPEN` runs stay open, and none is closed while it answer
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -45,6 +45,8 @@ class Library:
     def __init__(self, given: Sequence[str] = ()) -> None:
         """`given`: runs named on the command line, which may lie anywhere. Raises TraceError."""
         self.given = [find_run(text).resolve() for text in given]
+        self._known: dict[str, Path] = {}
+        """Name -> folder, as of the last look. Replaced as a whole, so any thread may read it."""
         self._open: OrderedDict[_Key, _Handle] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -54,11 +56,14 @@ class Library:
         for path in self.given:
             found[path.name] = (path, RunInfo.load(path))
         first = {path.name for path in self.given}
+        self._known = {name: path for name, (path, _) in found.items()}
         rows = [(name, path, info) for name, (path, info) in found.items()]
         return sorted(rows, key=lambda row: (row[0] not in first, -row[2].created_ns))
 
     def find(self, name: str) -> tuple[Path, RunInfo]:
         """Folder and run.json of a run. Raises UnknownRun."""
+        with suppress(KeyError, TraceError, OSError):  # looked at a moment ago, and still there
+            return self._known[name], RunInfo.load(self._known[name])
         for known, path, info in self.runs():
             if known == name:
                 return path, info

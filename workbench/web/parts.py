@@ -19,10 +19,13 @@ def attributes(**named: str) -> dict[str, Any]:
 
 def request_words() -> Words:
     """The language that this browser asked for: its cookie, else English."""
-    dash: Any = get_app()  # type: ignore[no-untyped-call]  # Dash leaves it untyped
-    cookies = dash.backend.request_adapter().cookies
-    lang = cookies.get("cutaway_lang", "en")
+    lang = _cookies().get("cutaway_lang", "en")
     return Words(lang if lang in LANGUAGES else "en")
+
+
+def request_theme() -> str:
+    """The theme of whoever asks, from the browser's cookie; light before there is one."""
+    return "dark" if _cookies().get("cutaway_theme") == "dark" else "light"
 
 
 def term(words: Words, name: str, text: str | None = None) -> dmc.HoverCard:
@@ -78,3 +81,8 @@ def duration(words: Words, ns: float | None) -> str:
 def count(number: int | None) -> str:
     """A count with thousands parted."""
     return "–" if number is None else f"{number:,}"
+
+
+def _cookies() -> Any:
+    dash: Any = get_app()  # type: ignore[no-untyped-call]  # Dash leaves it untyped
+    return dash.backend.request_adapter().cookies

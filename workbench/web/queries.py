@@ -130,14 +130,23 @@ def lives(run: Run, *, engine: int) -> dict[str, Any]:
 
 
 def pool(run: Run, *, engine: int, step: int) -> dict[str, Any]:
-    """The block pool after a step (-1: before the first), and how far its requests had been computed."""
+    """The block pool after a step (-1: before the first), and how far its requests had been computed.
+
+    `early`: the tables do not have that step yet, though the live stream may. Ask again a moment later; what
+    they could say now would be the pool of another moment.
+    """
     if step < 0:  # nothing was ever touched
         ((num_blocks,),) = run.sql("SELECT any_value(num_blocks) FROM run").rows
-        return {"columns": [], "rows": [], "computed": {}, "num_blocks": num_blocks}
+        return {"columns": [], "rows": [], "computed": {}, "num_blocks": num_blocks, "early": False}
+    ((last,),) = run.sql(
+        f"SELECT max(step) FROM step WHERE engine_id = {engine} AND end_ns IS NOT NULL"
+    ).rows
+    if last is None or last < step:
+        return {"early": True}
     found = state_at(run, "kv_at", engine=engine, step=step).to_json()
     # Where a running request stands: its last row. Who had none in 200 steps stands still, and nobody asks.
     told = run.sql(_COMPUTED.format(engine=engine, a=step - 200, b=step))
-    return {**found, "computed": {str(row[0]): row[1] for row in told.rows}}
+    return {**found, "computed": {str(row[0]): row[1] for row in told.rows}, "early": False}
 
 
 def owners(run: Run, *, engine: int, step: int) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
     /                    start: runs and live servers        /metrics/RUN     numbers
     /replay/RUN?step=65  the run itself                      /sql/RUN?q=...   any question
-    /playground          chat with the served model
+    /playground          chat with the served model         /learn/11        lessons
 
-Invariant: the address alone decides what is shown; the language comes with the browser's cookie.
+Invariant: the address alone decides what is shown; language and theme come with the browser's cookies.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from dash.development.base_component import Component
 from tracing.errors import TraceError
 from workbench.look.words import Words
 from workbench.web.library import Library
-from workbench.web.pages import metrics, playground, replay, sql, start
-from workbench.web.parts import attributes, request_words
+from workbench.web.pages import learn, metrics, playground, replay, sql, start
+from workbench.web.parts import attributes, request_theme, request_words
 
-NAV = ("runs", "replay", "metrics", "sql", "playground")
+NAV = ("runs", "replay", "metrics", "sql", "playground", "learn")
 Page = Callable[[Library, Words, str | None, str], Component]
 PAGES: dict[str, Page] = {
     "": start.page,
@@ -29,6 +29,7 @@ PAGES: dict[str, Page] = {
     "metrics": metrics.page,
     "sql": sql.page,
     "playground": playground.page,
+    "learn": learn.page,
 }
 
 
@@ -58,7 +59,7 @@ def layout() -> dmc.MantineProvider:
     return dmc.MantineProvider(
         [
             dcc.Location(id="address", refresh="callback-nav"),
-            dcc.Store(id="theme"),
+            dcc.Store(id="theme", data=request_theme()),
             html.A(words("web.nav.skip"), href="#page", className="skip"),
             html.Header(
                 [
@@ -99,12 +100,7 @@ def _tools(words: Words) -> html.Div:
     return html.Div(
         [
             html.Label(
-                [
-                    dcc.Input(id="find", type="text", placeholder=find, debounce=True),
-                    html.Kbd("/"),
-                ],
-                className="find",
-                title=find,
+                html.Kbd("/"), className="find", title=find, **attributes(data_mount="find")
             ),
             html.Button(
                 [html.Span("EN"), html.I("·"), html.Span("中文")],

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import tracing
 from tests.workbench.web.hostile import record_hostile_run
 from tracing.reader import Run
 from workbench.bench.scripted_run import golden, record
+from workbench.web.command import listen
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
@@ -143,7 +143,7 @@ def app(environment: None) -> Any:
 @pytest.fixture(scope="session")
 def base(app: Any) -> Iterator[str]:
     """Its address, while it is served."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listen("127.0.0.1", 0)
     config = uvicorn.Config(
         app, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1
     )

@@ -39,6 +39,12 @@ def test_a_window_holds_all_rows_of_its_steps_and_no_others(run: Run) -> None:
     assert queries.steps(run, engine=0, a=0, b=10**6)["b"] == queries.MAX_STEPS - 1
 
 
+def test_a_pool_is_not_told_before_its_step_is_in_the_tables(run: Run) -> None:
+    assert queries.pool(run, engine=0, step=95)["early"] is False
+    assert queries.pool(run, engine=0, step=-1)["early"] is False
+    assert queries.pool(run, engine=0, step=96) == {"early": True}
+
+
 @pytest.mark.parametrize("most", [1, 7, 96, 1000])
 def test_bins_fold_every_step_once(run: Run, most: int) -> None:
     told = queries.bins(run, engine=0, a=0, b=95, most=most)

@@ -101,10 +101,27 @@ def test_what_is_asked_of_a_run_is_checked(client: TestClient) -> None:
     assert ask(f"{base}/next", params=nonsense).status_code == 422
     found = ask(f"{base}/request", params={"external": "' OR '1'='1"})
     assert found.json() == {"request_id": None}
-    refused = client.post(f"{base}/download", json={"sql": "drop table step", "format": "csv"})
-    assert refused.status_code == 400
-    assert "only be read" in refused.json()["error"]
     assert client.post("/data/servers/1/chat", json={}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "drop table step",
+        "copy step to '/tmp/x'",
+        "select * from read_csv('/etc/passwd')",
+        "select * from '/etc/passwd'",
+        "attach '/tmp/y.db'",
+        "install httpfs",
+        "set enable_external_access = true",
+        "select 1; select 2",
+    ],
+)
+def test_a_question_reads_this_run_and_nothing_else(client: TestClient, sql: str) -> None:
+    asked = {"sql": sql, "format": "csv"}
+    refused = client.post(f"/data/runs/{RUN}/download", json=asked)
+    assert refused.status_code == 400
+    assert refused.json()["error"]
 
 
 def test_more_than_this_machine_needs_a_token() -> None:
@@ -113,12 +130,13 @@ def test_more_than_this_machine_needs_a_token() -> None:
 
 
 def test_a_taken_port_is_passed_over() -> None:
-    from workbench.web.command import _listen
+    from workbench.web.command import listen
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with _listen("127.0.0.1", port) as found:
+        with listen("127.0.0.1", port) as found:
             assert port < found.getsockname()[1] < port + 20
+            assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "answers would wait"
 
 
 def test_policy_names_hashes_as_given() -> None:

@@ -14,5 +14,6 @@
   if (asked.get('lang') === 'en' || asked.get('lang') === 'zh') lang = asked.get('lang');
   // The server lays pages out in this language; it learns of it by the cookie.
   document.cookie = `cutaway_lang=${lang}; path=/; max-age=31536000; samesite=strict`;
+  document.cookie = `cutaway_theme=${root.dataset.theme}; path=/; max-age=31536000; samesite=strict`;  // charts have colours, too
   root.lang = lang === 'zh' ? 'zh-Hans' : 'en';
 })();

@@ -101,9 +101,7 @@ export class Chat {
       if (found?.request_id) {
         this.followed = found.request_id;
         body.parentElement.prepend(chip(found.request_id));
-        const page = window.cutaway.get('replay');
-        page?.state?.set({ req: found.request_id, scrolled: false });
-        page?.transport?.actions().live();
+        window.cutaway.get('replay')?.watch(found.request_id);
         return;
       }
       await new Promise((resolve) => { setTimeout(resolve, 250); });

@@ -6,6 +6,7 @@
 
 import { Chat } from './chat.mjs';
 import { Editor } from './editor.mjs';
+import { Find } from './find.mjs';
 import { KEYS, isTyping } from './keys.mjs';
 import { Preview } from './preview.mjs';
 import { Replay } from './replay.mjs';
@@ -13,7 +14,7 @@ import { RunPicture } from './picture.mjs';
 import { Legend } from './legend.mjs';
 import { loadWords, t } from './words.mjs';
 
-const CLASSES = { replay: Replay, preview: Preview, picture: RunPicture, legend: Legend, editor: Editor, chat: Chat };
+const CLASSES = { replay: Replay, preview: Preview, picture: RunPicture, legend: Legend, editor: Editor, chat: Chat, find: Find };
 const mounted = new Map();
 
 function look() {
@@ -41,6 +42,7 @@ function setTheme(theme) {
   root.dataset.theme = theme;
   root.setAttribute('data-mantine-color-scheme', theme);
   try { localStorage.setItem('cutaway-theme', theme); } catch { /* storage may be switched off */ }
+  document.cookie = `cutaway_theme=${theme}; path=/; max-age=31536000; samesite=strict`;
   document.dispatchEvent(new Event('cutaway:theme'));
   window.dash_clientside?.set_props('theme', { data: theme });
 }
@@ -91,10 +93,6 @@ document.addEventListener('click', (event) => {
   if (file) download(file.dataset);
 });
 document.addEventListener('keydown', (event) => {
-  if (event.target.id === 'find' && event.key === 'Enter') {
-    document.dispatchEvent(new CustomEvent('cutaway:find', { detail: event.target.value.trim() }));
-    event.target.blur();
-  }
   if (event.key === 'Escape' && event.target.matches?.('input, select')) event.target.blur();
   if (isTyping(event)) return;
   if (event.key === 'd') otherTheme();

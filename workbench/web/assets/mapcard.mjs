@@ -80,7 +80,8 @@ export class MapCard {
     const queue = this.view.queue.slice(0, 6).join();
     if (queue === this.queued) return;
     this.queued = queue;
-    this.next.replaceChildren(...this.view.queue.slice(0, 6).map((b) => this.nextCell(pool, b)));
+    if (queue) this.next.replaceChildren(...this.view.queue.slice(0, 6).map((b) => this.nextCell(pool, b)));
+    else this.next.textContent = '–';  // all are in use
   }
 
   nextCell(pool, b) {

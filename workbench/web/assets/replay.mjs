@@ -91,23 +91,38 @@ export class Replay {
     if (this.told) this.transport.onLive(this.told);
     if (asked.mark) state.set({ card: unpackMark(asked.mark) });
     for (const name of ['size', 'step', 'req']) state.touch(name);  // everything is new
+    if (this.watched) this.watch(this.watched);
+  }
+
+  /** Follow a request at the live end; before the first step, as soon as there is one. */
+  watch(request) {
+    this.watched = request;
+    this.state?.set({ req: request, scrolled: false });
+    this.transport?.actions().live();
   }
 
   firstWindow(asked) {
     const { run } = this, total = run.last - run.first + 1;
     const width = this.root.querySelector('.timelines').clientWidth - 72;
-    const size = Math.max(1, Math.min(total, Math.max(24, Math.round(width / 13))));
-    const isLive = run.live && asked.step === undefined;
+    const wide = Math.max(24, Math.round(width / 13)), isLive = run.live && asked.step === undefined;
+    const size = isLive ? wide : Math.max(1, Math.min(total, wide));  // a live run will fill it
     const step = Math.max(run.first, Math.min(run.last, asked.step ?? (isLive ? run.last : run.first)));
+    if (isLive) return { step, ...this.atEnd(size), following: true };
     const fits = asked.a !== undefined && asked.b !== undefined && asked.a <= step && asked.b >= step && asked.b <= run.last + size;
-    const { a, b } = fits ? asked : new Go(run, { get: () => 0 }).around(step, isLive ? 0.8 : 0.35, size);
-    return { step, a: Math.max(run.first, a), b: isLive ? a + size - 1 : Math.min(b, run.last), following: isLive };
+    const { a, b } = fits ? asked : new Go(run, { get: () => 0 }).around(step, 0.35, size);
+    return { step, a: Math.max(run.first, a), b: Math.min(b, run.last), following: false };
+  }
+
+  /** A window of so many steps, in which the newest stands at 80 %. */
+  atEnd(size) {
+    const a = Math.max(this.run.first, this.run.last - Math.round(size * 0.8));
+    return { a, b: a + size - 1 };
   }
 
   toEnd() {
     const size = this.go.length, { a, b } = this.state.values, n = this.run.last;
-    if (n > b || n < a) this.state.set({ step: n, a: Math.max(this.run.first, n - Math.round(size * 0.2)), b: Math.max(this.run.first, n - Math.round(size * 0.2)) + size - 1 });
-    else this.state.set({ step: n });
+    const from = Math.max(this.run.first, n - Math.round(size * 0.2));
+    this.state.set(n > b || n < a ? { step: n, a: from, b: from + size - 1 } : { step: n });
   }
 
   watchSize() {
@@ -135,6 +150,7 @@ export class Replay {
     if (changed.has('size')) { this.timeline.measure(this.room()); this.map.measure(); }
     const isAway = changed.has('step') && !state.get('scrolled') && this.timeline.lives.isAway(state);
     const base = isAway || any(changed, BASE);
+    if (base && changed.has('step')) { this.timeline.makeScale(); this.run.pool(state.get('step')); }  // asked first: answers come while we draw
     if (base) this.timeline.draw();
     if (base || changed.has('step')) { this.timeline.moveCursor(); this.scrubber.draw(); this.transport.tell(); this.describer.tell(); }
     if (base || any(changed, ['step', 'lit'])) this.map.draw();

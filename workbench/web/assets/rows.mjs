@@ -6,22 +6,21 @@
 
 /** Put rows ({table: [[value, ...], ...]} with {table: [name, ...]}) into `run.steps`. */
 export function addRows(run, columns, rows) {
-  const sealed = new Set();
+  const fresh = new Set();  // steps that these rows complete
   const each = (table, use) => {
     const names = columns[table];
     if (!names || !rows[table]) return;
     const at = Object.fromEntries(names.map((name, i) => [name, i]));
     for (const row of rows[table]) {
-      const n = row[at.step];
-      if (n === null || sealed.has(n) || (at.engine_id !== undefined && row[at.engine_id] !== run.engine)) continue;
-      if (table === 'step' && run.steps.get(n)?.done) { sealed.add(n); continue; }
-      const step = blank(run, n), seq = row[at.seq];
-      // An abort between two steps belongs to the next one, and its rows may come before that step's own.
-      if (table !== 'step' && seq !== undefined) {
-        if (seq <= (step.seen[table] ?? -1)) continue;
-        step.seen[table] = seq;
-      }
-      use(step, (name) => row[at[name]]);
+      const n = row[at.step], v = (name) => row[at[name]];
+      if (n === null || (at.engine_id !== undefined && row[at.engine_id] !== run.engine)) continue;
+      if (run.steps.get(n)?.done && !fresh.has(n)) continue;
+      const step = blank(run, n);
+      if (table === 'step') fresh.add(n);
+      // Rows of a step may come before its own: an abort between two steps belongs to the next one, and the
+      // tables may be asked just while a step is written.
+      else if (isKnown(step, table, v)) continue;
+      use(step, v);
     }
   };
   each('step', (step, v) => fillStep(run, step, v));
@@ -37,6 +36,19 @@ export function addRows(run, columns, rows) {
     idx: v('idx'), state: v('state'), key: v('free_key') }));
   each('token', (step, v) => step.tokens.push({
     id: v('request_id'), k: v('k'), gap: v('gap_ns') === null ? null : v('gap_ns') / 1e6 }));
+  for (const n of fresh) if (run.steps.get(n).done) run.steps.get(n).seen = {};  // nothing more is taken for it
+}
+
+/** Whether this row came before; from now on it has. */
+function isKnown(step, table, v) {
+  const seq = v('seq');
+  if (seq !== undefined) {  // they come in this order
+    if (seq <= (step.seen[table] ?? -1)) return true;
+    step.seen[table] = seq;
+    return false;
+  }
+  const known = step.seen[table] ||= new Set(), key = table === 'token' ? `${v('request_id')} ${v('k')}` : v('request_id');
+  return known.has(key) || !known.add(key);
 }
 
 function blank(run, n) {

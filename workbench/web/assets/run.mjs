@@ -1,6 +1,6 @@
 /* One run in the browser: what is known of it, step by step, and how to learn more.
  *
- * Steps come in chunks of 64 from the server, or one by one from the live stream; both carry the rows of the
+ * Steps come in chunks of 32 from the server, or one by one from the live stream; both carry the rows of the
  * tables under their own names, and both end up in `addRows`. So every view draws a live run and a recorded one
  * by the same code (`rows.mjs`).
  *
@@ -11,9 +11,10 @@ import { ask } from './fetch.mjs';
 import { Pool, VICTIM } from './pool.mjs';
 import { addRows } from './rows.mjs';
 
-export const CHUNK = 64;
-const MAX_CHUNKS = 128, MAX_AT_ONCE = 8;
+export const CHUNK = 32;
+const MAX_CHUNKS = 256, MAX_AT_ONCE = 16;
 const COARSE = 1600;
+const EARLY_MS = 100;  // the stream is ahead of the tables by a commit, a quarter of a second at most
 
 export class Run {
   constructor(name, overview) {
@@ -204,7 +205,12 @@ export class Run {
   async fetchPool(chunk, step) {
     const asked = { engine: this.engine, step };
     try {
-      chunk.pool = Pool.from(await ask(this.path('pool'), asked), this.numBlocks);
+      let answer = await ask(this.path('pool'), asked);
+      for (; answer.early; answer = await ask(this.path('pool'), asked)) {
+        if (!this.live) return;  // an end without an end: that step never came
+        await new Promise((resolve) => { setTimeout(resolve, EARLY_MS); });
+      }
+      chunk.pool = Pool.from(answer, this.numBlocks);
       this.changed('pool');
       // Whose a cached block was is not needed for the first picture.
       const { owners } = await ask(this.path('owners'), asked);

@@ -17,6 +17,9 @@ export class State {
     this.values = { playing: false, speed: 1, following: false, hover: null, view: null, ...DEFAULTS, ...values };
     this.listeners = new Set();
     this.pending = new Set();
+    this.bound = new AbortController();
+    // A click may lead to another page, and back should lead to where we are now.
+    document.addEventListener('click', () => { if (this.timer) this.writeAddress(); }, { capture: true, signal: this.bound.signal });
   }
 
   get(name) { return this.values[name] ?? null; }
@@ -46,10 +49,12 @@ export class State {
   /** Write the address, at most twice a second: browsers punish more. */
   remember() {
     if (this.timer) return;
-    this.timer = setTimeout(() => { this.timer = null; this.writeAddress(); }, 500);
+    this.timer = setTimeout(() => this.writeAddress(), 500);
   }
 
   writeAddress() {
+    clearTimeout(this.timer);
+    this.timer = null;
     if (this.stopped) return;
     const query = new URLSearchParams();
     for (const name of Object.keys(IN_ADDRESS)) {
@@ -59,7 +64,7 @@ export class State {
     history.replaceState(history.state, '', `${location.pathname}?${query}`);
   }
 
-  stop() { this.stopped = true; clearTimeout(this.timer); cancelAnimationFrame(this.frame); this.listeners.clear(); }
+  stop() { this.stopped = true; this.bound.abort(); clearTimeout(this.timer); cancelAnimationFrame(this.frame); this.listeners.clear(); }
 }
 
 /** What an address asks for. */

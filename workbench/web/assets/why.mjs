@@ -6,10 +6,10 @@
 
 import { ask } from './fetch.mjs';
 import { hueOf, nameOf } from './paint.mjs';
+import { visit } from './visit.mjs';
 import { chip, count, lang, t } from './words.mjs';
 
 const WORDS = new Set(['select', 'from', 'where', 'and', 'or', 'order', 'by', 'limit', 'join', 'in', 'as', 'desc', 'between', 'least', 'greatest']);
-const CALM_MS = 120;
 
 /** An element with attributes and children; strings become text. */
 function make(tag, attributes, ...children) {
@@ -21,34 +21,39 @@ function make(tag, attributes, ...children) {
 
 export class Why {
   constructor(root, run, state) {
-    Object.assign(this, { run, state, body: root.querySelector('.whybody'), last: 0, asked: 0 });
+    Object.assign(this, { run, state, body: root.querySelector('.whybody'), asked: 0, asking: false });
     this.show(null);
   }
 
-  stop() { clearTimeout(this.timer); }
-
   /** Explain a mark; null: nothing is chosen. */
   show(mark) {
-    clearTimeout(this.timer);
     this.asked += 1;
     if (!mark) { this.body.replaceChildren(...this.empty()); return; }
-    // At once; but while somebody walks quickly from mark to mark, only the last one is asked about.
-    if (performance.now() - this.last > CALM_MS) this.load(mark);
-    else this.timer = setTimeout(() => this.load(mark), CALM_MS);
+    this.mark = mark;
+    if (!this.asking) this.load();
   }
 
-  async load(mark) {
-    this.last = performance.now();
-    const turn = this.asked, { kind, step, request, block } = mark;
+  /** One question at a time: who walks quickly from mark to mark gets the last one he came to. */
+  async load() {
+    this.asking = true;
+    let turn, shown;
+    do {
+      turn = this.asked;
+      shown = await this.ask(this.mark);
+    } while (turn !== this.asked && this.state.get('card'));
+    this.asking = false;
+    if (this.state.get('card')) this.body.replaceChildren(...shown);
+  }
+
+  /** What the server tells of a mark, laid out. */
+  async ask(mark) {
+    const { kind, step, request, block } = mark;
     const asked = Object.fromEntries(Object.entries({ kind, step, request, block }).filter(([, v]) => v !== null && v !== undefined));
-    let story;
     try {
-      story = await ask(this.run.path('why'), { engine: this.run.engine, lang: lang(), ...asked });
+      return this.layOut(await ask(this.run.path('why'), { engine: this.run.engine, lang: lang(), ...asked }), mark);
     } catch (error) {
-      if (turn === this.asked) this.body.replaceChildren(this.bar(), make('div', { class: 'statebox alarm' }, make('p', null, error.message || t('state.offline'))));
-      return;
+      return [this.bar(), make('div', { class: 'statebox alarm' }, make('p', null, error.message || t('state.offline')))];
     }
-    if (turn === this.asked) this.body.replaceChildren(...this.layOut(story, mark));
   }
 
   empty() {
@@ -109,7 +114,7 @@ export class Why {
     link.addEventListener('click', (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;  // into another tab
       event.preventDefault();
-      window.dash_clientside.set_props('address', { pathname: path, search: query });
+      visit(path + query);
     });
     footer.append(link);
     if (story.place_of) footer.append(make('small', null, t('why.place', { place: count(story.place_of[0]), count: count(story.place_of[1]) })));
