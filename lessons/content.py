@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lessons.errors import LessonError
-from lessons.text import LANGUAGES, Language, Text
+from lessons.text import LANGUAGES, Language, Text, both
 
 ROOT = Path(__file__).parent
 HEADINGS: dict[Language, tuple[str, str, str]] = {
@@ -146,7 +146,7 @@ def find_lesson(text: str) -> Lesson:
         if text.lstrip("0") == str(lesson.number) or text in (lesson.topic, lesson.name):
             return lesson
     known = ", ".join(f"{lesson.number} {lesson.topic}" for lesson in load_lessons())
-    raise LessonError(f"no lesson {text!r}. There are: {known}")
+    raise LessonError(both("no_lesson", text=repr(text), known=known))
 
 
 def read_lesson(folder: Path) -> Lesson:

@@ -14,11 +14,14 @@ from typing import Any
 
 from lessons.content import Check, Lesson, Prediction, Stop
 from lessons.errors import LessonError
-from lessons.text import Language
+from lessons.text import Language, both
 from tracing.reader import Run
 
 LETTERS = "abcdefgh"
-NUMBER = re.compile(r"[-+]?(\d[\d_,]*\.?\d*|\.\d+)")
+NUMBER = re.compile(
+    r"(?P<number>[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+(?:_\d+)*)(?:\.\d*)?|\.\d+))\s*(?P<unit>.*)"
+)
+PERCENT = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*[%％]?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +64,38 @@ class Sight:
 
 
 def read_answer(prediction: Prediction, line: str) -> float | str | None:
-    """What the learner typed as a number or a letter; None if it is neither."""
+    """What the learner typed as a number or a letter; None if it is neither.
+
+    Behind a number only its own unit may stand: what is not understood whole (8k, 1e3, 23040 bytes) is
+    asked again, not read halfway.
+    """
     line = line.strip().lower()
     if prediction.options:
         letters = LETTERS[: len(prediction.options)]
         return line if len(line) == 1 and line in letters else None
-    found = NUMBER.match(line)
-    return float(found[0].replace(",", "").replace("_", "")) if found else None
+    found = NUMBER.fullmatch(line)
+    if found is None or found["unit"] not in _units(prediction):
+        return None
+    return float(found["number"].replace(",", "").replace("_", ""))
+
+
+def read_confidence(line: str) -> float | None:
+    """Percent, 0 to 100, as typed; nothing means no idea, 50. None if it is not that.
+
+    A number between 0 and 1 is returned as it stands: whoever asks should ask again, for 0.7 may mean 70.
+    """
+    found = PERCENT.fullmatch(line.strip() or "50")
+    if found is None:
+        return None
+    percent = float(found["number"])
+    return percent if percent <= 100 else None
 
 
 def judge(prediction: Prediction, answer: float | str, run: Run) -> Verdict:
     """Hold an answer against the run. Raises LessonError if the run does not contain what was asked."""
     rows = run.sql(prediction.truth).rows
     if not rows or rows[0][0] is None:
-        raise LessonError(
-            f"the run does not show what question {prediction.id} is about: run the lesson's experiment again"
-        )
+        raise LessonError(both("truth_missing", id=prediction.id))
     truth = rows[0][0]
     if prediction.options:
         return Verdict(answer == truth, str(truth))
@@ -119,6 +138,13 @@ def plain_number(value: float) -> str:
     if value == int(value):
         return f"{int(value):,}"
     return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _units(prediction: Prediction) -> set[str]:
+    """What may stand behind a number: nothing, or its unit in either language, in singular too."""
+    units = {prediction.unit.en.lower(), prediction.unit.zh.lower()}
+    short = {unit.removesuffix("s") for unit in units} | {unit.removeprefix("个") for unit in units}
+    return {"", *units, *(unit.strip() for unit in short)}
 
 
 def _shown(row: dict[str, Any]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 from lessons.content import Lesson
 from lessons.errors import LessonError
-from lessons.text import Language, say
+from lessons.text import Language, both, say
 from tracing.reader import Run
 
 Kind = Literal["cached", "prefill", "decode", "waste", "queue", "away", "preempted", "token"]
@@ -67,7 +67,7 @@ def draw_from(lesson: Lesson, run: Run) -> Picture:
     """The lesson's picture of a run. Raises LessonError if the run has nothing to draw."""
     rows = run.sql(lesson.picture.query).dicts()
     if not rows:
-        raise LessonError(f"this run has nothing to draw for lesson {lesson.number}")
+        raise LessonError(both("nothing_to_draw", n=lesson.number))
     marks = tuple(
         Mark(
             lane=row["lane"],

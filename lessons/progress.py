@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from lessons.errors import LessonError
 from lessons.grading import brier
+from lessons.text import both
 
 FORMAT = 1
 State = Literal["new", "predicted", "done"]
@@ -127,21 +128,16 @@ def load(path: Path) -> Progress:
     except FileNotFoundError:
         return Progress()
     except OSError as error:
-        raise LessonError(f"{path} cannot be read: {error.strerror}") from error
+        raise LessonError(both("progress_unread", path=path, why=error.strerror)) from error
     try:
         raw = json.loads(content)
         if raw["format"] > FORMAT:
-            raise LessonError(
-                f"{path} has format {raw['format']}, this version of cutaway reads {FORMAT}: upgrade, or set "
-                "CUTAWAY_HOME to another folder"
-            )
+            raise LessonError(both("progress_newer", path=path, format=raw["format"], known=FORMAT))
         return Progress({int(n): _lesson(entry) for n, entry in raw["lessons"].items()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         copy = _set_aside(path, content)
-        raise LessonError(
-            f"{path} is damaged ({type(error).__name__}: {error}). A copy is in {copy}: repair the file, or "
-            "start afresh with `cutaway learn --reset`"
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise LessonError(both("progress_damaged", path=path, why=why, copy=copy)) from error
 
 
 def save(path: Path, progress: Progress) -> None:
@@ -152,9 +148,7 @@ def save(path: Path, progress: Progress) -> None:
         draft.write_text(json.dumps(to_json(progress), indent=1, ensure_ascii=False) + "\n")
         os.replace(draft, path)
     except OSError as error:
-        raise LessonError(
-            f"progress cannot be written to {path}: {error.strerror}. Set CUTAWAY_HOME to a folder of yours"
-        ) from error
+        raise LessonError(both("progress_unwritten", path=path, why=error.strerror)) from error
 
 
 def reset(path: Path) -> Path | None:
@@ -186,6 +180,6 @@ def _set_aside(path: Path, content: bytes) -> Path:
         copy.write_bytes(content)
     except OSError as error:
         raise LessonError(
-            f"{path} is damaged and cannot be copied to {copy}: {error.strerror}. Nothing was changed."
+            both("progress_uncopied", path=path, copy=copy, why=error.strerror)
         ) from error
     return copy

@@ -5,6 +5,7 @@ which may never end. Neither can harm the screen that asked for it.
 """
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -14,11 +15,13 @@ from pathlib import Path
 from lessons.content import ROOT, Lesson
 from lessons.errors import LessonError
 from lessons.progress import home_folder
-from lessons.text import Language
+from lessons.text import Language, both, say
 
 EXPERIMENT_SECONDS = 900
 """Far beyond the minute that an experiment should take: a busy or small machine is no error."""
 KATA_SECONDS = 20
+PRINTED_LINES = 8
+"""Of what a kata prints, the last: they are of the case that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class KataResult:
 
     passed: bool
     said: str
+    printed: str = ""
+    """The last lines that the kata itself wrote."""
 
 
 def run_experiment(
@@ -41,12 +46,13 @@ def run_experiment(
             command, capture_output=True, text=True, env=_environment(), timeout=EXPERIMENT_SECONDS
         )
     except subprocess.TimeoutExpired:
+        by_hand = " ".join(command)
         raise LessonError(
-            f"the experiment did not end within {EXPERIMENT_SECONDS} s; try {' '.join(command)} by hand"
+            both("experiment_endless", seconds=EXPERIMENT_SECONDS, command=by_hand)
         ) from None
     if done.returncode != 0:
         last = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
-        raise LessonError(f"the experiment failed: {last}")
+        raise LessonError(both("experiment_failed", last=last))
 
 
 def kata_path(lesson: Lesson) -> Path:
@@ -57,24 +63,35 @@ def kata_path(lesson: Lesson) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(lesson.folder / "kata.py", path)
         except OSError as error:
-            raise LessonError(
-                f"no kata can be put at {path}: {error.strerror}. Set CUTAWAY_HOME to a folder of yours"
-            ) from error
+            raise LessonError(both("kata_unplaced", path=path, why=error.strerror)) from error
     return path
 
 
 def check_kata(lesson: Lesson, kata: Path, language: Language) -> KataResult:
-    """Hold a kata against the lesson's oracle."""
-    oracle = str(lesson.folder / "kata_oracle.py")
-    command = [sys.executable, oracle, str(kata), "--lang", language]
+    """Hold a kata against the lesson's oracle.
+
+    It passed if the oracle came to its end and said so: an exit status alone may be the kata's own.
+    """
+    oracle, seal = str(lesson.folder / "kata_oracle.py"), secrets.token_hex(16)
+    command = [sys.executable, oracle, str(kata), "--lang", language, "--seal", seal]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, env=_environment(), timeout=KATA_SECONDS
+            command, capture_output=True, env=_environment(), timeout=KATA_SECONDS
         )
-    except subprocess.TimeoutExpired:
-        return KataResult(False, f"no end within {KATA_SECONDS} s")
-    said = done.stdout.strip() or done.stderr.strip()
-    return KataResult(done.returncode == 0, said)
+    except subprocess.TimeoutExpired as late:
+        said = say("kata_endless", language, seconds=KATA_SECONDS)
+        return KataResult(False, said, _last_lines(late.stderr or b""))
+    said, _, sealed = done.stdout.decode(errors="replace").strip().rpartition("\n")
+    printed = _last_lines(done.stderr)
+    if done.returncode == 0 and sealed == seal:
+        return KataResult(True, said, printed)
+    said = done.stdout.decode(errors="replace").strip()
+    return KataResult(False, said or say("kata_exited", language, status=done.returncode), printed)
+
+
+def _last_lines(written: bytes) -> str:
+    lines = written.decode(errors="replace").strip().splitlines()
+    return "\n".join(lines[-PRINTED_LINES:])
 
 
 def _environment() -> dict[str, str]:

@@ -33,3 +33,8 @@ def _words() -> dict[str, dict[str, str]]:
 def say(key: str, language: Language, **values: object) -> str:
     """A text of `words.toml` with its placeholders filled; an unknown key is our bug (KeyError)."""
     return _words()[key][language].format(**values)
+
+
+def both(key: str, **values: object) -> Text:
+    """A text of `words.toml` in both languages, for who does not know yet who will read it."""
+    return Text(say(key, "en", **values), say(key, "zh", **values))

@@ -29,6 +29,7 @@ from workbench.learn_show import Page
 @click.option("--lang", type=click.Choice(LANGUAGES), default="en", help="Language of the text.")
 @click.option("--export", "exported", is_flag=True, help="Print your progress as JSON.")
 @click.option("--reset", "anew", is_flag=True, help="Begin anew; the old file is kept aside.")
+@click.option("--yes", is_flag=True, help="With --reset: do not ask.")
 def learn(
     lesson: str | None,
     fast: bool,
@@ -40,6 +41,7 @@ def learn(
     lang: Language,
     exported: bool,
     anew: bool,
+    yes: bool,
 ) -> None:
     """Lessons on a real engine: predict, run, see, explain.
 
@@ -51,23 +53,27 @@ def learn(
     cutaway learn 12 --watch      its kata, checked on every save
     """
     path, page = progress_path(), Page(lang)
+    if yes and not anew:
+        raise click.UsageError(say("yes_alone", lang))
     try:
         if exported:
             click.echo(json.dumps(to_json(load(path)), indent=1, ensure_ascii=False))
         elif anew:
+            if path.exists() and not yes:
+                click.confirm(say("reset_sure", lang), abort=True)
             old = reset(path)
             key = "reset_nothing" if old is None else "reset_done"
             click.echo(say(key, lang, path=old))
         elif lesson is None:
             if fast or only_read or check or watch:
-                raise click.UsageError("say which LESSON")
+                raise click.UsageError(say("which_lesson", lang))
             page.lessons(load_lessons(), load(path))
         else:
             session = Session(find_lesson(lesson), page, path, _read_line, model)
             if not _go(session, fast, only_read, check, run_name, watch):
                 raise SystemExit(1)
     except LessonError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(error.in_(lang)) from error
 
 
 def _go(
@@ -75,9 +81,9 @@ def _go(
 ) -> bool:
     """What was asked for; False where a check failed."""
     if sum((fast, only_read, check, watch)) > 1:
-        raise click.UsageError("one of --fast, --read, --check and --watch")
+        raise click.UsageError(say("one_of", session.page.language))
     if run_name is not None and not check:
-        raise click.UsageError("--run belongs to --check")
+        raise click.UsageError(say("run_alone", session.page.language))
     if only_read:
         session.read()
         return True

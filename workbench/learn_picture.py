@@ -141,7 +141,7 @@ def _legend(kinds: set[Kind], y: int, language: Language) -> list[str]:
                 _legend_sample(kind, x, y)
                 + f'<text class="n" x="{x + 24}" y="{y + 4}">{word}</text>'
             )
-            x += 40 + (13 if language == "zh" else 7) * len(word)
+            x += 40 + sum(13 if char > "\u2e7f" else 7 for char in word)
     return parts
 
 

@@ -5,6 +5,9 @@
 Answers come line by line from anywhere, so a pipe is as good as a person; where the input ends, the
 lesson ends, and what was done so far is noted. Predictions count only together with a run that can
 judge them.
+
+Invariant: nothing that a question asks is on the screen before it is asked, so the picture, which
+shows it all, comes after the run.
 """
 
 import time
@@ -15,7 +18,16 @@ from pathlib import Path
 
 import tracing
 from lessons.content import Lesson, Prediction
-from lessons.grading import LETTERS, Sight, judge, look, read_answer, run_checks
+from lessons.grading import (
+    LETTERS,
+    Sight,
+    judge,
+    look,
+    plain_number,
+    read_answer,
+    read_confidence,
+    run_checks,
+)
 from lessons.picture import load_picture
 from lessons.progress import Answer, LessonProgress, load, now, save
 from lessons.runner import check_kata, kata_path, run_experiment
@@ -84,11 +96,14 @@ class Session:
         """Everything that can be read, and the learner's own run if there is one: no questions."""
         page, lesson, mine = self.page, self.lesson, self._mine()
         page.opening(lesson, mine)
-        page.idea(lesson, load_picture(lesson))
+        page.idea(lesson)
         if mine.run is not None and (Path(mine.run) / RUN_FILE).exists():
             run = tracing.open_run(Path(mine.run))
             page.sights(self._sights(run), Path(mine.run).name)
             run.close()
+        else:
+            page.heading("see")
+        page.picture(lesson, load_picture(lesson))
         page.explained(lesson)
         page.heading("kata")
         page.prose(lesson.prose[page.language].kata)
@@ -105,7 +120,7 @@ class Session:
         page, lesson = self.page, self.lesson
         page.opening(lesson, self._mine())
         if not fast:
-            page.idea(lesson, load_picture(lesson))
+            page.idea(lesson)
         answers = self._predict()
         run_dir = self._run()
         run = tracing.open_run(run_dir)
@@ -122,6 +137,7 @@ class Session:
         if fast:
             page.say("fast_missed", "bright_black")
         page.sights(sights, run_dir.name)
+        page.picture(lesson, load_picture(lesson))
         page.explained(lesson)
         if not fast:
             self._kata()
@@ -141,9 +157,18 @@ class Session:
             key = "ask_option" if prediction.options else "ask_number"
             wanted = say(key, self.page.language, letters=letters)
             value = self._ask(wanted, partial(read_answer, prediction))
-            sure = float(self._ask(say("ask_sure", self.page.language), _confidence))
-            answers.append((prediction, value, sure))
+            answers.append((prediction, value, self._confidence()))
         return answers
+
+    def _confidence(self) -> float:
+        """How sure, 0 to 1. A number below one percent is asked again: 0.7 may well mean 70."""
+        wanted = say("ask_sure", self.page.language)
+        percent = self._ask(wanted, read_confidence)
+        while 0 < float(percent) < 1:
+            meant = plain_number(round(100 * float(percent), 2))
+            self.page.say("sure_or_share", said=percent, meant=meant)
+            percent = self._ask(wanted, read_confidence)
+        return float(percent) / 100
 
     def _run(self) -> Path:
         """Run the experiment into a new run."""
@@ -188,6 +213,8 @@ class Session:
     def _check_kata(self, path: Path) -> bool:
         result = check_kata(self.lesson, path, self.page.language)
         self.page.marked(result.passed, result.said, "" if result.passed else "bold")
+        if result.printed:
+            self.page.printed(result.printed)
         if result.passed:
             save(self.path, load(self.path).with_kata(self.lesson.number))
         return result.passed
@@ -247,12 +274,3 @@ class Session:
         if line is None:
             raise Stopped
         return line.strip()
-
-
-def _confidence(line: str) -> float | None:
-    """0 to 1 from a percentage; nothing typed means no idea."""
-    try:
-        sure = float(line.strip().rstrip("%").strip() or 50) / 100
-    except ValueError:
-        return None
-    return sure if 0 <= sure <= 1 else None

@@ -108,12 +108,10 @@ class Page:
         self.line()
         self.prose(prose.hook)
 
-    def idea(self, lesson: Lesson, picture: Picture) -> None:
-        """The idea and its picture."""
+    def idea(self, lesson: Lesson) -> None:
+        """The idea in words; the picture would tell what is to be predicted."""
         self.heading("idea")
         self.prose(lesson.prose[self.language].idea)
-        self.line()
-        self.picture(lesson, picture)
 
     def question(self, prediction: Prediction, n: int, of: int) -> None:
         """A question in bold, its options with letters."""
@@ -155,6 +153,12 @@ class Page:
         key = "some_fail" if failed else "all_hold"
         self.say(key, MUTE, failed=failed, n=len(outcomes))
 
+    def printed(self, text: str) -> None:
+        """What a kata itself wrote, apart from what is said of it."""
+        self.say("kata_printed", MUTE)
+        for line in text.splitlines():
+            self.line(line, MUTE, indent=3)
+
     def explained(self, lesson: Lesson) -> None:
         """Why it is so."""
         self.heading("explain")
@@ -172,6 +176,7 @@ class Page:
 
     def picture(self, lesson: Lesson, picture: Picture) -> None:
         """Lanes of glyphs in the requests' hues, and the sentence that says what they show."""
+        self.line()
         names = {lane: lane_name(lane, self.language) for lane in picture.lanes}
         left = max(Text(name).cell_len for name in names.values()) + 2
         room = self.console.width - left - 2

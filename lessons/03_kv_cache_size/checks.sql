@@ -2,7 +2,7 @@
 
 -- check: one_request
 -- en: One request ran, alone, with a prompt of 100 tokens and an answer of 60.
--- zh: 只运行了一个请求：提示 100 个 token，答案 60 个。
+-- zh: 只运行了一个请求：prompt 100 个 token，答案 60 个。
 -- en but: {requests} such requests, at most {rows} at a time
 -- zh but: 这样的请求有 {requests} 个，最多同时 {rows} 个
 SELECT (SELECT count(*) FROM request_life WHERE num_prompt_tokens = 100 AND num_output_tokens = 60) AS requests,

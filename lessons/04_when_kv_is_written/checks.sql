@@ -2,9 +2,9 @@
 
 -- check: r_finds_four
 -- en: R came second, with 6 prompt tokens and 3 of output, and found 4 in the cache.
--- zh: R 第二个到来，6 个提示 token、输出 3 个，缓存命中 4 个。
+-- zh: R 第二个到来，6 个 prompt token、输出 3 个，缓存命中 4 个。
 -- en but: R found {cached} tokens of its {prompt} and wrote {output}
--- zh but: R 的 {prompt} 个提示 token 命中 {cached}，输出 {output}
+-- zh but: R 的 {prompt} 个 prompt token 命中 {cached}，输出 {output}
 SELECT coalesce(num_cached_tokens, 0) AS cached, coalesce(num_prompt_tokens, 0) AS prompt,
        coalesce(num_output_tokens, 0) AS output
 FROM (SELECT 2 AS n) LEFT JOIN request_life ON request_id & 15 = n

@@ -2,9 +2,9 @@
 
 -- check: same_work_twice
 -- en: In both engines the watched answer got 40 tokens, and three prompts of 700 came while it was being written.
--- zh: 两个引擎里被观察的答案都得到 40 个 token，期间来了三个 700 token 的提示。
+-- zh: 两个引擎里被观察的答案都得到 40 个 token，期间来了三个 700 token 的 prompt。
 -- en but: engine {engine}: {output} tokens of output, {prompts} prompts of 700
--- zh but: 引擎 {engine}：输出 {output} 个 token，700 token 的提示 {prompts} 个
+-- zh but: 引擎 {engine}：输出 {output} 个 token，700 token 的 prompt {prompts} 个
 SELECT engine, (SELECT count(*) FROM token t WHERE t.engine_id = engine AND t.request_id & 15 = 1) AS output,
        (SELECT count(DISTINCT x.request_id) FROM step_request x JOIN request q USING (request_id)
         WHERE x.engine_id = engine AND q.num_prompt_tokens = 700) AS prompts
@@ -31,7 +31,7 @@ AND others > CASE engine_id WHEN 0 THEN 1023 ELSE 127 END ORDER BY others;
 
 -- check: steps_are_full
 -- en: While prompt tokens were left, the budget was used to the last token.
--- zh: 只要还有提示 token，预算就用到最后一个。
+-- zh: 只要还有 prompt token，预算就用到最后一个。
 -- en but: engine {engine}, step {step}: {tokens} of {budget}
 -- zh but: 引擎 {engine} 第 {step} 步：{tokens}/{budget}
 SELECT s.engine_id AS engine, s.step, s.num_tokens AS tokens, s.token_budget AS budget FROM step s
@@ -40,7 +40,7 @@ WHERE s.step > 0 AND s.num_prefill_tokens > 0 AND tokens < budget AND EXISTS (
 
 -- check: three_and_seventeen
 -- en: The prompts took 3 steps with budget 1,024 and 17 with 128.
--- zh: 提示在预算 1,024 时用 3 步，128 时用 17 步。
+-- zh: prompt 在预算 1,024 时用 3 步，128 时用 17 步。
 -- en but: engine {engine}: {steps} steps instead of {wanted}
 -- zh but: 引擎 {engine}：{steps} 步，应为 {wanted}
 SELECT engine, (SELECT count(*) FROM step WHERE engine_id = engine AND step > 0 AND num_prefill_tokens > 0) AS steps,

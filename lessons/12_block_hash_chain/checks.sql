@@ -2,17 +2,17 @@
 
 -- check: five_pairs
 -- en: Prompts of 15, 31, 63, 64 and 65 tokens were each sent twice.
--- zh: 15、31、63、64、65 个 token 的提示各发送了两次。
+-- zh: 15、31、63、64、65 个 token 的 prompt 各发送了两次。
 -- en but: prompts of {tokens} tokens: {times} instead of 2
--- zh but: {tokens} 个 token 的提示发送了 {times} 次，应为 2 次
+-- zh but: {tokens} 个 token 的 prompt 发送了 {times} 次，应为 2 次
 SELECT tokens, (SELECT count(*) FROM request WHERE num_prompt_tokens = tokens) AS times
 FROM unnest([15, 31, 63, 64, 65]) AS u(tokens) WHERE times <> 2 ORDER BY 1;
 
 -- check: first_time_nothing
 -- en: The first time, nothing is found: no two of these prompts share a block.
--- zh: 第一次什么都不命中：这些提示互相没有相同的块。
+-- zh: 第一次什么都不命中：这些 prompt 互相没有相同的块。
 -- en but: the first prompt of {tokens} tokens found {cached}
--- zh but: {tokens} 个 token 的提示第一次就命中 {cached} 个
+-- zh but: {tokens} 个 token 的 prompt 第一次就命中 {cached} 个
 SELECT num_tokens AS tokens, num_cached_tokens AS cached FROM step_request
 WHERE request_id & 1 = 1 AND num_cached_tokens > 0 ORDER BY 1;
 
@@ -26,7 +26,7 @@ FROM step_request WHERE request_id & 1 = 0 AND cached <> wanted ORDER BY 1;
 
 -- check: full_hit_gives_up_a_block
 -- en: Only the prompt of 64 tokens was cached whole, and it gave up a block of 16.
--- zh: 只有 64 个 token 的提示完全在缓存里，它舍弃了一块 16 个。
+-- zh: 只有 64 个 token 的 prompt 完全在缓存里，它舍弃了一块 16 个。
 -- en but: a full hit was seen for {tokens} tokens, giving up {given_up}
 -- zh but: 全命中出现在 {tokens} 个 token，舍弃 {given_up}
 SELECT coalesce(a1, 0) AS tokens, coalesce(a2, 0) AS given_up

@@ -12,7 +12,7 @@ import pytest
 
 from lessons.content import Lesson, find_lesson, load_lessons, read_checks, read_lesson
 from lessons.errors import LessonError
-from lessons.grading import brier, plain_number, read_answer
+from lessons.grading import brier, plain_number, read_answer, read_confidence
 from lessons.text import LANGUAGES, Text
 
 LESSONS = load_lessons()
@@ -103,6 +103,7 @@ def test_the_words_are_complete_and_all_used() -> None:
         assert set(entry) == set(LANGUAGES), key
         assert placeholders(entry["en"]) == placeholders(entry["zh"]), key
         built = key.startswith(("kind_", "lane_", "state_"))
+        assert not WORDS.search(entry["zh"]), key
         assert built or re.search(f"[\"']{key}[\"']", sources), f"nothing says {key}"
 
 
@@ -161,12 +162,51 @@ def test_checks_keep_comments_out_of_the_query(tmp_path: Path) -> None:
 
 def test_answers_are_read_as_people_type_them() -> None:
     number, choice = (find_lesson("12").predictions[i] for i in (0, 2))
-    assert read_answer(number, " 1,024 tokens") == 1024
-    assert read_answer(number, "22.5KiB") == 22.5
-    assert read_answer(number, "many") is None
+    typed = ("16", " 1,024 tokens", "1 token", "16个 token", "16 token", "-3", "1_024", ".5", "16.")
+    assert [read_answer(number, line) for line in typed] == [
+        *(16, 1024, 1, 16, 16, -3, 1024, 0.5, 16)
+    ]
+    per_token, _, share = (*find_lesson("3").predictions[:2], find_lesson("7").predictions[2])
+    assert read_answer(per_token, "22.5KiB") == 22.5
+    assert read_answer(share, "31 %") == 31
     assert read_answer(choice, "C ") == "c"
     assert read_answer(choice, "e") is None
     assert read_answer(choice, "") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "many", "8k", "1e3", "16 KiB", "16 or 32", "1,5", "10,24", "1.024.0", "16 tokens?", "nan"],
+)
+def test_a_number_that_is_not_understood_whole_is_asked_again(line: str) -> None:
+    assert read_answer(find_lesson("12").predictions[0], line) is None
+
+
+def test_confidence_is_a_percentage() -> None:
+    typed = ("", " ", "0", "70", "70 %", "70％", "100", "99.5%", "0.7", "1")
+    assert [read_confidence(line) for line in typed] == [
+        *(50, 50, 0, 70, 70, 70, 100, 99.5, 0.7, 1)
+    ]
+    for line in ("101", "-1", "sure", "1e1", "nan", "70 of 100", "%"):
+        assert read_confidence(line) is None
+
+
+WORDS = re.compile("提示|预填充|内核|(?<!投机)解码")
+"""What engineers call prompt, prefill, kernel and decode in Chinese, too."""
+
+
+@each_lesson
+def test_chinese_says_prompt_prefill_decode_and_kernel(lesson: Lesson) -> None:
+    prose = lesson.prose["zh"]
+    told = [prose.title, prose.hook, prose.idea, prose.explained, prose.kata]
+    told += [text.zh for text in texts(lesson)]
+    told.append((lesson.folder / "picture.zh.svg").read_text(encoding="utf-8"))
+    for text in told:
+        assert not WORDS.search(text.replace("（分块预填充）", "")), text
+        # A Latin word stands apart from Chinese characters.
+        assert not re.search(
+            r"[一-鿿](prompt|prefill|decode|kernel)|(prompt|prefill|decode|kernel)[一-鿿]", text
+        ), text
 
 
 def test_numbers_are_shown_as_people_read_them() -> None:

@@ -229,13 +229,56 @@ def test_a_kata_that_breaks_is_told(tmp_path: Path, text: str, said: str) -> Non
     assert "Traceback" not in result.said
 
 
+ROUNDS = "def rounds(outputs, slots):\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import sys\nsys.exit()\n", "cannot be loaded: SystemExit"),
+        ("raise SystemExit(0)\n", "cannot be loaded: SystemExit: 0"),
+        (f"import sys\n{ROUNDS}    sys.exit(0)\n", "rounds([1], 1) raised SystemExit: 0 (line 3"),
+        (f"import os\n{ROUNDS}    os._exit(0)\n", "ended the program (exit status 0)"),
+        ("import os\nos._exit(3)\n", "ended the program (exit status 3)"),
+        (f"{ROUNDS}    raise GeneratorExit\n", "raised GeneratorExit (line 2"),
+    ],
+)
+def test_a_kata_that_exits_has_not_passed(tmp_path: Path, text: str, said: str) -> None:
+    kata = tmp_path / "kata.py"
+    kata.write_text(text)
+    result = check_kata(find_lesson("6"), kata, "en")
+    assert not result.passed
+    assert said in result.said
+
+
+def test_what_a_kata_prints_stays_apart(tmp_path: Path) -> None:
+    lesson = find_lesson("6")
+    oracle = (lesson.folder / "kata_oracle.py").read_text()
+    kata = tmp_path / "kata.py"
+    kata.write_text(f"print('loaded')\n{oracle.replace('__main__', '__never__')}")
+    right = check_kata(lesson, kata, "en")
+    assert right.passed
+    assert right.said.startswith("agrees with the oracle on")
+    assert "\n" not in right.said
+    assert right.printed == "loaded"
+    lines = "    for n in range(20):\n        print('line', n)\n"
+    kata.write_text(f"import os\n{ROUNDS}{lines}    os.write(1, b'raw')\n    return 0, 0\n")
+    wrong = check_kata(lesson, kata, "en")
+    assert not wrong.passed
+    assert "line" not in wrong.said.replace("(line", "")
+    assert "raw" in wrong.printed
+    assert "line 19" in wrong.printed
+    assert len(wrong.printed.splitlines()) == runner.PRINTED_LINES, "the last lines are enough"
+
+
 def test_a_kata_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "KATA_SECONDS", 2)
     kata = tmp_path / "kata.py"
     kata.write_text("def rounds(outputs, slots):\n    while True:\n        pass\n")
     result = check_kata(find_lesson("6"), kata, "en")
     assert not result.passed
-    assert "2 s" in result.said
+    assert result.said == "no end within 2 s"
+    assert check_kata(find_lesson("6"), kata, "zh").said == "2 秒内没有结束"
 
 
 def test_the_learners_kata_is_never_overwritten(

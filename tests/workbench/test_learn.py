@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from lessons.content import find_lesson
+from lessons.content import Lesson, find_lesson, load_lessons
 from lessons.progress import Answer, Progress, load, now, save
 from lessons.runner import kata_path
+from lessons.text import LANGUAGES, Language
 from tests.lessons.conftest import RunOf, opened, run_of, smol_shaped  # noqa: F401 - fixtures
 from tracing.runs import RUN_FILE
 from workbench.learn import learn
 
-LINES = "16\n90\nperhaps\n48\n70\nc\n\n\n"
-"""Right answers to lesson 12, one line that is no number, no word on the last confidence, then: run."""
+LINES = "16\n90\nperhaps\n4.8e1\n48\n0.7\n70\nc\n\n\n"
+"""Right answers to lesson 12, two lines that are no number, a share for a percentage, no word on the
+last confidence, then: run."""
 
 
 @pytest.fixture
@@ -59,7 +61,12 @@ def test_one_lesson_from_prediction_to_check(home: Path, chat_model: Path) -> No
     parts = ("Idea", "Predict", "Run", "See", "Explained", "Kata", "Check", "In the real systems")
     places = [output.index(f" {part} ─") for part in parts]
     assert places == sorted(places)
-    assert "please give a number" in output
+    assert output.count("please give a number") == 2
+    assert "0.7 % is nearly nothing; do you mean 70?" in output
+    picture = find_lesson("12").picture.caption.en
+    asked, shown = output[: output.index(" See ─")], output[output.index(" See ─") :]
+    assert picture not in asked, "the picture tells what is asked"
+    assert picture in shown
     assert "you said 48 tokens, 70 % sure" in output
     assert "not written yet" in output
     assert "all 4 claims hold" in output
@@ -96,6 +103,18 @@ def test_the_end_of_input_ends_the_lesson_and_notes_nothing(home: Path) -> None:
     assert not (home / "learn.json").exists()
 
 
+@pytest.mark.parametrize("lesson", load_lessons(), ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_picture_is_not_on_the_screen_before_the_questions(
+    home: Path, lesson: Lesson, lang: Language
+) -> None:
+    caption = "".join(lesson.picture.caption.in_(lang).split())
+    asked = "".join(call(str(lesson.number), "--lang", lang).output.split())
+    assert "".join(lesson.predictions[0].ask.in_(lang).split()) in asked
+    assert caption not in asked
+    assert caption in "".join(call(str(lesson.number), "--read", "--lang", lang).output.split())
+
+
 def test_check_without_a_run_says_how_to_make_one(home: Path) -> None:
     result = call("12", "--check")
     assert result.exit_code == 1
@@ -127,6 +146,12 @@ def test_check_looks_at_a_kata_that_was_begun(home: Path, run_of: RunOf) -> None
     result = call("12", "--check")
     assert result.exit_code == 1
     assert "This is the smallest case that differs" in " ".join(result.output.split())
+    kata_path(lesson).write_text("print('here')\nraise SystemExit\n")
+    result = call("12", "--check")
+    assert result.exit_code == 1
+    assert "printed:" in result.output
+    assert "   here" in result.output
+    assert load(home / "learn.json").of(12).kata is None
     kata_path(lesson).write_text((lesson.folder / "kata_oracle.py").read_text())
     assert call("12", "--check").exit_code == 0
     assert load(home / "learn.json").of(12).kata is not None
@@ -151,9 +176,17 @@ def test_export_and_reset(home: Path) -> None:
     with_run(home, home / "run")
     exported = json.loads(call("--export").output)
     assert exported == json.loads((home / "learn.json").read_text())
-    assert "learn.json.old" in call("--reset").output.replace("\n", "")
+    for answer in ("", "n\n"):
+        asked = call("--reset", text=answer)
+        assert asked.exit_code == 1
+        assert "Begin anew?" in asked.output
+        assert json.loads(call("--export").output) == exported, "nothing was lost by asking"
+    assert "从头开始" in call("--reset", "--lang", "zh").output
+    assert "learn.json.old" in call("--reset", text="y\n").output.replace("\n", "")
     assert json.loads(call("--export").output)["lessons"] == {}
     assert "no progress" in call("--reset").output
+    with_run(home, home / "run")
+    assert "learn.json.old" in call("--reset", "--yes").output.replace("\n", "")
 
 
 @pytest.mark.parametrize(
@@ -163,6 +196,11 @@ def test_export_and_reset(home: Path) -> None:
         (("--watch",), "say which LESSON"),
         (("12", "--watch", "--check"), "one of"),
         (("12", "--run", "last"), "belongs to --check"),
+        (("--yes",), "belongs to --reset"),
+        (("13", "--lang", "zh"), "没有 '13' 这一课"),
+        (("--watch", "--lang", "zh"), "请说明是哪一课"),
+        (("12", "--watch", "--check", "--lang", "zh"), "只能选一个"),
+        (("12", "--run", "last", "--lang", "zh"), "要和 --check 一起用"),
     ],
 )
 def test_what_cannot_be_done_is_said(home: Path, args: tuple[str, ...], said: str) -> None:
@@ -177,7 +215,8 @@ def test_damaged_progress_is_an_error_with_advice(home: Path) -> None:
     result = call("12", "--check")
     assert result.exit_code == 1
     assert "--reset" in result.output
-    assert call("--reset").exit_code == 0
+    assert "已损坏" in call("12", "--check", "--lang", "zh").output
+    assert call("--reset", "--yes").exit_code == 0
     assert call().exit_code == 0
 
 
