@@ -13,9 +13,11 @@ by cursor or announced as a gap with a fresh keyframe behind it.
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import httpx
@@ -66,12 +68,20 @@ async def _connect(url: str, after: str | None) -> AsyncGenerator[StreamEvent]:
     timeout = httpx.Timeout(SILENCE_SECONDS)
     # No proxies and no redirects: this talks to a process on this machine.
     async with (
-        httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False) as client,
+        httpx.AsyncClient(
+            base_url=url, timeout=timeout, trust_env=False, verify=_certificates()
+        ) as client,
         client.stream("GET", "/stream", headers=headers) as response,
     ):
         response.raise_for_status()
         async for event in _parse(response.aiter_lines()):
             yield event
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Reading them takes 10 ms and a MiB: once, not with each connection."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 async def _parse(lines: AsyncIterator[str]) -> AsyncGenerator[StreamEvent]:

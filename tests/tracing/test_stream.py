@@ -104,6 +104,30 @@ def test_a_cursor_that_cannot_be_continued_is_a_gap_and_a_keyframe(cursor: str) 
     asyncio.run(main())
 
 
+def test_a_state_that_takes_long_to_tell_does_not_silence_the_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A viewer that hears nothing for long would leave, come back, and ask for the state again."""
+    monkeypatch.setattr(stream_module, "ALIVE_SECONDS", 0.02)
+
+    async def main() -> None:
+        stream, go_on = Stream(), threading.Event()
+
+        def tell() -> tuple[int, dict[str, Any]]:
+            go_on.wait(20)
+            return stream.publish(), {"state": "late"}
+
+        async with aclosing(stream.follow(None, tell)) as events:
+            for _ in range(2):
+                assert await asyncio.wait_for(anext(events), 20) == b": alive\n\n"
+            go_on.set()
+            while (said := await asyncio.wait_for(anext(events), 20)).startswith(b":"):
+                pass
+            assert parse(said).data["state"] == "late"
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("size", [1, 100_000])
 def test_a_slow_viewer_is_told_what_it_missed(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By number of frames, and by their bytes."""

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from tracing.errors import TraceError
+from tracing.reader import Run
 from workbench.tui.model import Model
 from workbench.tui.session import Session
 
@@ -24,8 +25,8 @@ class Answers:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._known: dict[Key, tuple[Model, int, float, list[dict[str, Any]]]] = {}
-        """Question -> (of which model, at which step, when, rows)."""
+        self._known: dict[Key, tuple[Run, int, float, list[dict[str, Any]]]] = {}
+        """Question -> (of which run, at which step, when, rows); models are large and not kept alive here."""
         self._asking: set[Key] = set()
 
     def ask(self, name: str, **params: Any) -> list[dict[str, Any]] | None:
@@ -37,14 +38,12 @@ class Answers:
         known = self._known.get(key)
         if known is None or self._is_stale(known, model):
             self._start(key, model)
-        return None if known is None or known[0].run is not model.run else known[3]
+        return None if known is None or known[0] is not model.run else known[3]
 
-    def _is_stale(
-        self, known: tuple[Model, int, float, list[dict[str, Any]]], model: Model
-    ) -> bool:
+    def _is_stale(self, known: tuple[Run, int, float, list[dict[str, Any]]], model: Model) -> bool:
         """A recorded run does not change; a live one may have gone on."""
-        of_model, step, when, _ = known
-        if of_model.run is not model.run:
+        run, step, when, _ = known
+        if run is not model.run:
             return True
         return (
             self._session.is_live_run
@@ -67,7 +66,7 @@ class Answers:
         except TraceError:
             return  # the line is down; the header says so
         self._known.pop(key, None)
-        self._known[key] = (model, step, time.monotonic(), result.dicts())
+        self._known[key] = (model.run, step, time.monotonic(), result.dicts())
         while len(self._known) > MAX_KEPT:
             del self._known[next(iter(self._known))]
         self._session.changed()

@@ -160,7 +160,7 @@ class TopApp(App[None]):
         model = session.model
         if model is None or model.state.engine_id is None:
             return
-        asked = {"engine": model.state.engine_id, "n": model.step, "kind": self.kind}
+        asked = {"engine": model.state.engine_id, "n": session.cursor, "kind": self.kind}
         try:
             result = await asyncio.to_thread(
                 model.run.query, "next_moment", direction=direction, **asked

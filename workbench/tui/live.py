@@ -16,6 +16,7 @@ from contextlib import aclosing
 
 from tracing.errors import TraceError
 from tracing.follow import StreamEvent, follow
+from tracing.reader import Run
 from workbench.tui.model import Model, load
 from workbench.tui.session import Mode, Notice, Session
 from workbench.tui.source import Source
@@ -36,6 +37,8 @@ class Follower:
         self._task: asyncio.Task[None] | None = None
         self._notice_until = 0.0
         self._lost_since: float | None = None
+        self._opened: tuple[str | None, Run] | None = None
+        """Where the recorder answered, and the line to it: one does for many keyframes."""
         session.resume = self.start
 
     def start(self) -> None:
@@ -56,21 +59,23 @@ class Follower:
                 async with aclosing(follow(source.find_url)) as events:
                     async for event in events:
                         await self._take(source, event)
-                await self._end(source)
+                try:
+                    await self._end(source)
+                except TraceError as error:
+                    self._session.enter(Mode.ENDED, Notice("tui.notice.error", {"error": error}))
             await self._look_for_another(source)
 
     async def _take(self, source: Source, event: StreamEvent) -> None:
         session = self._session
+        if event.kind in ("keyframe", "frame"):
+            self._find_again()
         match event.kind:
+            case "keyframe" if session.mode is Mode.PAUSED:
+                session.missed(event.data["state"]["step"])
             case "keyframe":
-                self._lost_since = None
-                if session.mode is Mode.PAUSED:
-                    session.missed(event.data["state"]["step"])
-                    return
-                model = await asyncio.to_thread(_build, source, event)
-                session.show(model)
-                notice = session.notice if time.monotonic() < self._notice_until else None
-                session.enter(Mode.LIVE, notice)  # if it is held, the next look says so
+                await self._show(source, event)
+            case "frame" if session.model is not None and _is_new_life(session.model, event):
+                self._begin_anew()
             case "frame" if session.is_following:
                 session.apply(event.data["rows"])
                 self._say_if_behind(event.data["published_ns"])
@@ -84,6 +89,41 @@ class Follower:
             case "lost":
                 self._lose(event)
 
+    async def _show(self, source: Source, event: StreamEvent) -> None:
+        session = self._session
+        try:
+            model = await asyncio.to_thread(self._build, source, event)
+        except TraceError as error:  # it went away just now: ask for another keyframe
+            self._lose(StreamEvent("lost", {"why": str(error), "retry_s": LOOK_SECONDS}))
+            await asyncio.sleep(LOOK_SECONDS)
+            self.start()
+            return
+        if session.mode is Mode.PAUSED:  # space was pressed meanwhile
+            session.missed(model.last_step)
+            return
+        session.show(model)
+        session.enter(Mode.LIVE, self._young_notice())  # if it is held, the next look says so
+
+    def _young_notice(self) -> Notice | None:
+        return self._session.notice if time.monotonic() < self._notice_until else None
+
+    def _build(self, source: Source, event: StreamEvent) -> Model:
+        """A model at a keyframe, with the history before it. In a thread. Raises TraceError."""
+        url = source.find_url()
+        if self._opened is None or self._opened[0] != url:
+            self._opened = url, source.open()
+        run = self._opened[1]
+        return load(run, source.title, source.created_ns, None, start=event.data)
+
+    def _begin_anew(self) -> None:
+        """The core was killed and another one works: its steps and blocks are not those of the old one."""
+        session = self._session
+        session.notice = Notice("tui.notice.new_life", {})
+        self._notice_until = time.monotonic() + NOTICE_SECONDS
+        session.missed(None)
+        if session.is_following:
+            self.start()  # from a keyframe of the new life
+
     def _say_if_behind(self, published_ns: int) -> None:
         session, lag_ns = self._session, time.time_ns() - published_ns
         if lag_ns > BEHIND_NS:
@@ -91,6 +131,16 @@ class Follower:
             self._notice_until = time.monotonic() + 1.0
         elif session.notice is not None and time.monotonic() > self._notice_until:
             session.notice = None
+
+    def _find_again(self) -> None:
+        """The line is back. Frames that go on where it broke move the same model on."""
+        session = self._session
+        if self._lost_since is None:
+            return
+        self._lost_since = None
+        if session.mode in (Mode.LOST, Mode.PAUSED):
+            mode = Mode.LIVE if session.mode is Mode.LOST else Mode.PAUSED
+            session.enter(mode, self._young_notice())
 
     def _lose(self, event: StreamEvent) -> None:
         session, now = self._session, time.monotonic()
@@ -145,6 +195,10 @@ class Follower:
                 return
 
 
-def _build(source: Source, event: StreamEvent) -> Model:
-    """A model at a keyframe, with the history before it."""
-    return load(source.open(), source.title, source.created_ns, None, start=event.data)
+def _is_new_life(model: Model, event: StreamEvent) -> bool:
+    """Whether a frame tells of a core that is not the one that is shown."""
+    names = model.state.columns["proc"]
+    procs = [dict(zip(names, row, strict=True)) for row in event.data["rows"].get("proc", ())]
+    shown = model.state.engine_id
+    lives = (proc["engine_id"] for proc in procs if proc["role"] == "core")
+    return shown is not None and any(life > shown for life in lives)

@@ -115,14 +115,16 @@ def load(
     created_ns: int,
     step: int | None,
     *,
+    engine: int | None = None,
     start: Mapping[str, Any] | None = None,
 ) -> Model:
     """Everything at a step (None: as of now). Takes a few queries. Raises TraceError.
 
-    `start`: a keyframe of the live stream, for a model that its frames will be applied to.
+    `engine`: which life of the core; default: the latest. `start`: a keyframe of the live stream, for a
+    model that its frames will be applied to.
     """
     said = describe(run) if start is None else start
-    head = keyframe_at(run, step=step) if start is None else start["state"]
+    head = keyframe_at(run, engine=engine, step=step) if start is None else start["state"]
     state = State(said["columns"], said["run"], head)
     engine = state.engine_id
     (now,) = run.query("moment", engine=-1 if engine is None else engine, n=END_STEP).dicts()

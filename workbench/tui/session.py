@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from tracing.errors import TraceError
+from tracing.reader import LiveRun
 from workbench.look.words import Words
 from workbench.tui.model import Figures, Model, load, load_figures, load_upcoming
 from workbench.tui.source import Source
@@ -113,6 +114,8 @@ class Session:
 
     def show(self, model: Model) -> None:
         """This is what is looked at now."""
+        if self.model is not None and self.model.state.engine_id != model.state.engine_id:
+            self.newest_step = -1  # another life of the core counts its steps from 0
         self.model = model
         self.error = None
         self._clock_ns = float(model.now_ns)
@@ -172,13 +175,19 @@ class Session:
             return
         self.freeze()
         self.is_playing = False
-        start = self.model.step if self._wish is None else self._wish
-        target = max(0, min(start + steps, self.last_step))
+        target = max(0, min(self.cursor + steps, self.last_step))
         if steps == 1 and self._wish is None and self.model.forward():
             self._note_change()
             self._refill()
         else:
             self.seek(target)
+
+    @property
+    def cursor(self) -> int:
+        """The step that is shown, or that one is on the way to: keys may be faster than queries."""
+        if self._wish is not None:
+            return self._wish
+        return self.model.step if self.model is not None else -1
 
     @property
     def last_step(self) -> int:
@@ -256,7 +265,7 @@ class Session:
             wish, model = self._wish, self.model
             assert model is not None
             try:
-                found = await asyncio.to_thread(load, model.run, model.name, model.created_ns, wish)
+                found = await asyncio.to_thread(_load_at, model, wish)
             except TraceError as error:
                 self._wish = None
                 self.notice = Notice("tui.notice.error", {"error": str(error)}, is_alarm=True)
@@ -289,6 +298,16 @@ class Session:
     def _note_change(self) -> None:
         self.version += 1
         self.changed()
+
+
+def _load_at(model: Model, step: int) -> Model:
+    """The same life of the same run at another step. Raises TraceError."""
+    asked, engine = (model.run, model.name, model.created_ns, step), model.state.engine_id
+    found = load(*asked, engine=engine)
+    if found.step < step and isinstance(model.run, LiveRun):
+        model.run.sync()  # frames are faster than tables: what was shown can be asked for only now
+        found = load(*asked, engine=engine)
+    return found
 
 
 def _nothing() -> None:

@@ -184,9 +184,11 @@ class Timeline:
 
     def _sample(self, facts: StepFacts, requests: Mapping[int, dict[str, Any]]) -> None:
         for request_id, ts_ns in facts.first_tokens:
-            arrival_ns = requests[request_id]["arrival_ns"]
-            if arrival_ns:
-                self.samples["ttft"].append(ts_ns - arrival_ns)
+            request = requests.get(
+                request_id
+            )  # None: one frame told of its end too, and of many others
+            if request is not None and request["arrival_ns"]:
+                self.samples["ttft"].append(ts_ns - request["arrival_ns"])
         if facts.max_gap_ns is not None:
             self.samples["itl"].append(facts.max_gap_ns)
         for end in facts.ends:

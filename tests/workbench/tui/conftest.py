@@ -13,6 +13,7 @@ from tests.tracing.conftest import RunFolder
 from tests.workbench.toy_run import EPOCH_NS, ToyRun, make_toy_run
 from tracing.runs import RunInfo
 from workbench.tui.app import TopApp
+from workbench.tui.frame import Header
 from workbench.tui.source import find_source
 
 STEP = 150
@@ -70,6 +71,7 @@ class Top:
         """Until everything that was asked for is on the screen."""
         session, answers = self.app.desk.session, self.app.desk.answers
         for _ in range(600):
+            await self._handled()
             await self.pilot.pause(0.01)
             tasks = (session._seeking, session._filling)
             is_busy = any(task is not None and not task.done() for task in tasks)
@@ -81,6 +83,15 @@ class Top:
         await self.pilot.pause(0.05)
         if answers._asking:
             await self.settle()
+
+    async def _handled(self) -> None:
+        """Until all that was pressed so far has been acted on, however long that takes."""
+        for pump in (self.app, self.app.desktop, self.app.screen, self.app.focused, self.app):
+            done = asyncio.Event()
+            if pump is None or not pump.call_later(done.set):
+                continue
+            while not done.is_set() and pump.is_running:  # a dialog may close meanwhile
+                await asyncio.sleep(0.002)
 
     async def press(self, *keys: str) -> None:
         """Keys, and what comes of them."""
@@ -100,6 +111,11 @@ class Top:
     @property
     def place(self) -> str:
         return self.app.desk.places.here.screen
+
+    @property
+    def header(self) -> list[str]:
+        """The three rows above every screen."""
+        return [strip.text for strip in self.app.desktop.query_one(Header)._strips]
 
     @property
     def text(self) -> str:

@@ -16,17 +16,20 @@ from typing import Any
 
 import pytest
 
-from tests.workbench.test_serve import Serving, serving
+from tests.workbench.test_serve import Serving, children, cmdline, serving
 from tracing.runs import RECORDER_FILE
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+SOAK_S = float(os.environ.get("CUTAWAY_SOAK_S", "600"))
+pytestmark = pytest.mark.skipif(
+    shutil.which("tmux") is None, reason="needs tmux: apt-get install tmux"
+)
 
 
 class Load:
     """Clients that ask without end."""
 
-    def __init__(self, server: Serving, num_clients: int) -> None:
-        self._server = server
+    def __init__(self, server: Serving, num_clients: int, pause_s: float = 0.0) -> None:
+        self._server, self._pause_s = server, pause_s
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._ask, args=(i,)) for i in range(num_clients)]
         for thread in self._threads:
@@ -34,14 +37,14 @@ class Load:
 
     def _ask(self, number: int) -> None:
         client, turn = self._server.client, 0
-        while not self._stop.is_set():
+        while not self._stop.wait(self._pause_s):
             turn += 1
             body: dict[str, Any] = {"model": "tiny-chat", "max_tokens": 40 + 7 * (turn % 5)}
             prompt = f"The quick brown fox {number} " * (3 + number) + str(turn)
             try:
                 client.completions.create(prompt=prompt, extra_body={"ignore_eos": True}, **body)
-            except Exception:  # the server was stopped under it: that is what one test does
-                return
+            except Exception:  # the engine was killed under it: that is what one test does
+                self._stop.wait(0.2)
 
     def stop(self) -> None:
         self._stop.set()
@@ -88,6 +91,9 @@ class Terminal:
             assert time.monotonic() < deadline, f"{what} never came:\n{seen}"
             time.sleep(0.1)
 
+    def pid(self) -> int:
+        return int(self._tmux("list-panes", "-F", "#{pane_pid}"))
+
     def step(self) -> int:
         found = re.search(r"step\s+([\d,]+)", self.screen())
         assert found, self.screen()
@@ -128,7 +134,7 @@ def server(chat_model: Path, tmp_path: Path) -> Iterator[Serving]:
 
 @pytest.fixture
 def load(server: Serving) -> Iterator[Load]:
-    clients = Load(server, 12)
+    clients = Load(server, 6, pause_s=0.4)
     yield clients
     clients.stop()
 
@@ -152,12 +158,20 @@ def test_from_finding_the_server_to_its_end(server: Serving, load: Load, tmp_pat
         look_back(t)
         hold_still(t)
         send_a_prompt(t)
-        lose_the_recorder(t, server)
         load.stop()
         server.process.send_signal(signal.SIGTERM)
         t.wait_for("the replay", lambda s: "REPLAY" in s and "the run has ended" in s)
         t.press("g")
         t.wait_for("its first step", lambda s: t.step() == 0)
+        t.press("q")
+
+
+@pytest.mark.slow
+def test_core_and_recorder_may_die_under_it(server: Serving, load: Load, tmp_path: Path) -> None:
+    with terminal(tmp_path, server.url) as t:
+        t.wait_for("live", lambda s: "LIVE" in s and "running" in s and "Steps" in s)
+        lose_the_core(t, server)
+        lose_the_recorder(t, server)
         t.press("q")
 
 
@@ -204,6 +218,15 @@ def send_a_prompt(t: Terminal) -> None:
     answer(t, "i", "Send a prompt to", "Hello there")
     t.wait_for("the request", lambda s: "Answer" in s and "Why, in order" in s)
     t.press("Escape")
+    t.wait_for("the way back", lambda s: "Latency" in s)
+
+
+def lose_the_core(t: Terminal, server: Serving) -> None:
+    """A core that is killed is replaced; its steps count from 0, and the picture goes on with them."""
+    (core,) = (pid for pid in children(server.api_pid()) if "spawn_main" in cmdline(pid))
+    os.kill(core, signal.SIGKILL)
+    t.wait_for("word of it", lambda s: "another one works" in s)
+    t.wait_for("its steps", lambda s: "LIVE" in s and re.search(r"step +[1-9]", s) and "▲" in s)
 
 
 def lose_the_recorder(t: Terminal, server: Serving) -> None:
@@ -214,6 +237,64 @@ def lose_the_recorder(t: Terminal, server: Serving) -> None:
     before = t.step()
     t.press("1")
     t.wait_for("live again", lambda s: "LIVE" in s and t.step() > before)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(int(SOAK_S) + 300)
+def test_it_watches_for_ten_minutes_without_growing(server: Serving, tmp_path: Path) -> None:
+    """All screens in turn, freezing and going on, while requests come and go."""
+    clients = Load(server, 6, pause_s=0.1)
+    try:
+        with terminal(tmp_path) as t:
+            t.wait_for("live", lambda s: "LIVE" in s and "Steps" in s)
+            sizes = watch_memory(t)
+            t.press("1")
+            last = t.wait_for("live still", lambda s: "LIVE" in s and "Latency" in s)
+    finally:
+        clients.stop()
+    fifth = len(sizes) // 5
+    before, end = sum(sizes[-2 * fifth : -fifth]) / fifth, sum(sizes[-fifth:]) / fifth
+    tenths = [round(size, 1) for size in sizes[:: len(sizes) // 10 or 1]]
+    print(
+        f"\nviewer: {before:.1f} MiB in the fourth fifth, {end:.1f} in the last; {tenths}\n{last}"
+    )
+    # Each thread that loads a history keeps its memory for the next one, so it rises in steps at first.
+    assert end < 1.03 * before + 2, "the viewer grows"
+    assert end < 200
+
+
+def watch_memory(t: Terminal) -> list[float]:
+    """Use it, and look at its resident memory every second, in MiB."""
+    pid, mib = t.pid(), os.sysconf("SC_PAGE_SIZE") / 2**20
+    assert b"top" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    keys = (
+        "1",
+        "2",
+        "Down",
+        "3",
+        "Right",
+        "h",
+        "4",
+        "s",
+        "Enter",
+        "Escape",
+        "5",
+        "n",
+        "6",
+        "Up",
+        "?",
+    )
+    sizes: list[float] = []
+    until = time.monotonic() + SOAK_S
+    while time.monotonic() < until:
+        turn = len(sizes)
+        if turn % 4 == 0:
+            t.press(keys[turn // 4 % len(keys)])
+        if turn % 30 in (20, 23):  # a frozen view comes back by a fresh keyframe
+            t.press("Space")
+        sizes.append(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * mib)
+        time.sleep(1)
+    return sizes
 
 
 def test_scripts_get_a_plain_summary(server: Serving, load: Load, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.workbench.tui.conftest import drive, top
+from workbench.tui.svg import put_right
 
 FOLDER = Path(__file__).parent / "snapshots"
 SMALL, MIDDLE, LARGE = (80, 24), (120, 36), (200, 60)
@@ -55,8 +56,19 @@ def test_the_screen_looks_as_it_did(name: str, run_dir: Path, tmp_path: Path) ->
         new = tmp_path / kept.name
         new.write_text(seen[0])
         lines = difflib.unified_diff(rows_of(expected), rows_of(seen[0]), lineterm="", n=0)
-        said = "\n".join(list(lines)[:40]) or "only colours differ"
+        said = "\n".join(list(lines)[:40]) or "only shapes or colours differ"
         pytest.fail(f"{new} differs from {kept}:\n{said}", pytrace=False)
+
+
+def test_blocks_become_shapes_and_chinese_gets_its_room() -> None:
+    text = '<text class="a" x="12.2" y="43" textLength="{}" clip-path="c">{}</text>'
+    seen = put_right(text.format("61", "r&lt;██▄"))
+    shapes = re.findall(r'<rect class="a" x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)"', seen)
+    assert shapes == [("36.6", "24.5", "24.4", "24.4"), ("61", "36.7", "12.2", "12.2")]
+    assert seen.endswith('textLength="61" clip-path="c">r&lt;&#160;&#160;&#160;</text>')
+    assert put_right(text.format("36.6", "预填充")) == text.format("73.2", "预填充")
+    assert put_right(text.format("24.4", "▌▌")).count('width="6.1"') == 2
+    assert "<text" not in put_right(text.format("24.4", "▅▅"))
 
 
 def normalise(svg: str) -> str:

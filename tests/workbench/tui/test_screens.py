@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.tracing.test_engine_agreement import Told
+from tests.workbench.toy_run import ToyRun
 from tests.workbench.tui.conftest import STEP, Top, drive, top
 from tracing.keyframe import describe, keyframe_at
-from tracing.reader import open_run
+from tracing.reader import Run, open_run, state_at
 from workbench.look.palette import label_of
+from workbench.replay_state import State
 from workbench.tui.decisions import Decisions
 from workbench.tui.dialogs import Ask, Choose, Show
 from workbench.tui.keys import KEYS
@@ -391,7 +394,13 @@ def test_small_terminals_get_a_line_and_resizing_keeps_the_place(run_dir: Path) 
     drive(main)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 36), (200, 60), (81, 70), (300, 24)])
+OTHER_SIZES = [(100, 30), (120, 36), (81, 70), (300, 24)]
+
+
+@pytest.mark.parametrize(
+    "size",
+    [(80, 24), (200, 60), *(pytest.param(size, marks=pytest.mark.slow) for size in OTHER_SIZES)],
+)
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_every_screen_fits_any_size(run_dir: Path, size: tuple[int, int], lang: str) -> None:
     async def main() -> None:
@@ -443,22 +452,62 @@ def test_ascii_means_ascii(run_dir: Path) -> None:
 
 
 def test_at_each_step_the_screen_says_what_the_engine_was(
-    recorded: tuple[Path, "Top"], run_dir: Path
+    recorded: tuple[Path, ToyRun], run_dir: Path
 ) -> None:
-    """The same state on the screen, in a keyframe, and in the engine's own account."""
+    """Forwards, backwards, by jumps: the viewer's state = the recorder's answer = the engine's own account.
+
+    The browser's model is held to the recorder's answer too (tests/workbench/web/test_replay.py).
+    """
     toy = recorded[1]
+    run = open_run(run_dir)
+
+    def check(t: Top) -> None:
+        model = t.app.desk.session.model
+        assert model is not None
+        seen = toy.seen[t.step]
+        assert model.state.running == seen.running
+        assert model.state.waiting == seen.waiting
+        assert told_by_viewer(model.state) == seen.pool
+        assert told_by_recorder(run, t.step) == seen.pool
+        assert f"step {t.step:>6} / 279" in t.text
 
     async def main() -> None:
         async with top(run_dir, step=100) as t:
-            for _ in range(25):
-                await t.press("right")
-                model = t.app.desk.session.model
-                assert model is not None
-                seen = toy.seen[t.step]  # type: ignore[attr-defined]
-                assert model.state.running == seen.running
-                assert model.state.waiting == seen.waiting
+            check(t)
+            for key in ("right",) * 5 + ("left",) * 2 + ("shift+right",) * 2 + ("shift+left",):
+                await t.press(key)
+                check(t)
+            for step in (0, 279, 199):
+                await t.pilot.press("colon")
+                await t.type(str(step))
+                assert t.step == step
+                check(t)
 
-    drive(main)
+    try:
+        drive(main)
+    finally:
+        run.close()
+
+
+def told_by_viewer(state: State) -> Told:
+    """Block -> its state, its place in the free queue, who holds it where."""
+    place = {block.block_id: i + 1 for i, block in enumerate(state.pool.eviction_order())}
+    return {
+        i: (block.state, place.get(i), {who: idx or 0 for who, idx in block.holders.items()})
+        for i, block in state.blocks.items()
+    }
+
+
+def told_by_recorder(run: Run, step: int) -> Told:
+    """The same from `kv_at.sql`."""
+    return {
+        row["block_id"]: (
+            row["state"],
+            row["eviction_place"],
+            dict(zip(row["holders"], row["idxs"], strict=True)),
+        )
+        for row in state_at(run, "kv_at", engine=0, step=step).dicts()
+    }
 
 
 def test_describe_and_keyframe_are_plain_values(run_dir: Path) -> None:
