@@ -12,6 +12,7 @@ a limit on time and rows.
 Invariant: rows are only ever appended; only `ingest` is overwritten.
 """
 
+import re
 import tempfile
 import threading
 import tomllib
@@ -35,14 +36,17 @@ MAX_SECONDS = 20.0
 _HERE = Path(__file__).parent
 _SQL = _HERE / "sql"
 _CLOSED_IN = {
+    "temp_directory": "",  # queries might read and write there
     "enable_external_access": False,
     "autoload_known_extensions": False,
     "autoinstall_known_extensions": False,
     "python_enable_replacements": False,
-    "lock_configuration": True,
     "memory_limit": "2GB",
+    "lock_configuration": True,
 }
-"""No files but its own, no network, no extensions, no Python variables; and no way to change that."""
+"""No files but its own, no network, no extensions, no Python variables; and no way to change that. In this
+order: the folder first, because what may be read is decided with external access."""
+_EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(.*)", re.IGNORECASE | re.DOTALL)
 _CLOSE_OPEN_REQUESTS = """
 INSERT INTO request_end
 SELECT r.request_id, greatest($end_ns, r.arrival_ns), $code, NULL, coalesce(t.n, 0), s.num_cached,
@@ -82,8 +86,8 @@ class Store:
         Raises TraceError if another process has them open.
         """
         # One thread: the engine needs the processors more than the recorder does.
-        config = {**_CLOSED_IN, "threads": 1}
-        store = cls(_connect(run_dir / STORE_FILE, config=config))
+        con = _connect(run_dir / STORE_FILE, config={"threads": 1})
+        store = cls(_closed_in(con))
         if not store._con.execute("SELECT 1 FROM duckdb_tables() LIMIT 1").fetchall():
             store._create_tables()
         return store
@@ -91,7 +95,7 @@ class Store:
     @classmethod
     def read_only(cls, run_dir: Path) -> "Store":
         """Open a sealed run; several readers may at once. Raises TraceError if it cannot be opened."""
-        return cls(_connect(run_dir / STORE_FILE, read_only=True, config=_CLOSED_IN))
+        return cls(_closed_in(_connect(run_dir / STORE_FILE, read_only=True)))
 
     @classmethod
     def from_parquet(cls, folder: Path) -> "Store":
@@ -107,10 +111,7 @@ class Store:
                     con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {rows}")
         except duckdb.Error as error:
             raise TraceError(f"{folder} is no run of this version: {_first_line(error)}") from error
-        for name, value in _CLOSED_IN.items():
-            if name != "lock_configuration":
-                con.execute(f"SET {name} = {_quoted(value)}")
-        con.execute("SET lock_configuration = true")
+        _closed_in(con)
         return store
 
     # -- writing ---------------------------------------------------------------------------------
@@ -164,15 +165,16 @@ class Store:
 
     def sql(self, text: str, *, limit: int = MAX_ROWS, seconds: float = MAX_SECONDS) -> Result:
         """One SELECT, EXPLAIN or DESCRIBE. Raises TraceError if it is not, fails, or takes too long."""
-        try:
-            kinds = [statement.type for statement in duckdb.extract_statements(text)]
-        except duckdb.Error as error:
-            raise TraceError(_first_line(error)) from error
+        kinds = _kinds(text)
         if len(kinds) != 1:
             raise TraceError(f"one statement at a time, please: there are {len(kinds)}")
-        if kinds[0] not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+        # EXPLAIN ANALYZE runs what it explains.
+        explained = _EXPLAIN.fullmatch(text) if kinds[0] is duckdb.StatementType.EXPLAIN else None
+        if explained is not None:
+            kinds = _kinds(explained[1])
+        if kinds != [duckdb.StatementType.SELECT]:
             raise TraceError(
-                f"a trace can only be read: SELECT, EXPLAIN or DESCRIBE, not {kinds[0].name}"
+                f"a trace can only be read: SELECT, EXPLAIN [ANALYZE] SELECT or DESCRIBE, not {kinds[0].name}"
             )
         return self._run(text, {}, limit, seconds)
 
@@ -235,7 +237,7 @@ def export_run(run_dir: Path, folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise TraceError(f"{folder} is not empty: name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
-    con = _connect(run_dir / STORE_FILE, read_only=True, config={})
+    con = _connect(run_dir / STORE_FILE, read_only=True)
     try:
         for (table,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
             if con.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
@@ -314,6 +316,23 @@ def _connect(path: Path, **options: Any) -> Any:
                 f"{path} is open in another process: ask its recorder, or wait"
             ) from error
         raise TraceError(f"{path} cannot be opened: {_first_line(error)}") from error
+
+
+def _kinds(text: str) -> list[Any]:
+    """What each statement is. Raises TraceError if one cannot be read."""
+    try:
+        return [statement.type for statement in duckdb.extract_statements(text)]
+    except duckdb.Error as error:
+        raise TraceError(_first_line(error)) from error
+
+
+def _closed_in(con: Any) -> Any:
+    """The connection, whose database has become an island."""
+    (locked,) = con.execute("SELECT current_setting('lock_configuration')").fetchone()
+    if not locked:  # else this process has it open already, and both share one database
+        for name, value in _CLOSED_IN.items():
+            con.execute(f"SET {name} = {_quoted(value)}")
+    return con
 
 
 @contextmanager

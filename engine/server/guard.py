@@ -155,11 +155,9 @@ def _hostname(url: str) -> str:
 def _split(url: str) -> SplitResult:
     """The parts of a URL; none, if it is not one."""
     try:
-        parts = urlsplit(url)
-        parts.hostname  # noqa: B018  # read here, because it is only now that a bad one is noticed
+        return urlsplit(url)
     except ValueError:
         return urlsplit("")
-    return parts
 
 
 def _digest(text: bytes) -> bytes:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import tracing
 from tests.tracing.conftest import RunFolder
 from tests.tracing.sim import Sim
 from tracing.errors import TraceError
@@ -124,6 +125,12 @@ def test_who_waits_behind_somebody_is_told_so(folder: RunFolder) -> None:
         "CREATE TEMP TABLE x (a INTEGER)",
         "WITH x AS (INSERT INTO clock VALUES (1, 2, 3) RETURNING *) SELECT * FROM x",
         "EXPLAIN ANALYZE INSERT INTO clock VALUES (1, 2, 3)",
+        "EXPLAIN ANALYZE COPY (SELECT 42) TO '{temp}/written.csv'",
+        "explain /* a comment */ analyze copy (select 42) to '{temp}/written.csv'",
+        "/**/ EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 42) TO '{temp}/written.csv'",
+        "SELECT * FROM read_text('{temp}/other.txt')",
+        "SELECT * FROM read_text('.tmp/other.txt')",
+        "SELECT * FROM glob('{temp}/*')",
         "BEGIN",
         "CHECKPOINT",
         "SELECT 1; SELECT 2",
@@ -135,6 +142,10 @@ def test_who_waits_behind_somebody_is_told_so(folder: RunFolder) -> None:
 )
 def test_what_people_ask_can_only_read_the_trace(folder: RunFolder, text: str) -> None:
     values_of_python = {"a": [1]}
+    temp = folder.path / "trace.duckdb.tmp"  # where DuckDB would put what does not fit into memory
+    temp.mkdir()
+    (temp / "other.txt").write_text("not the trace's")
+    text = text.replace("{temp}", str(temp))
     with folder.finished_store() as store:
         clocks = store.sql("FROM clock").rows
         with pytest.raises(TraceError):
@@ -142,7 +153,27 @@ def test_what_people_ask_can_only_read_the_trace(folder: RunFolder, text: str) -
         assert store.sql("FROM clock").rows == clocks
     with Store.read_only(folder.path) as store, pytest.raises(TraceError):
         store.sql(text)
+    assert [path.name for path in temp.iterdir()] == ["other.txt"]
     assert values_of_python
+
+
+@pytest.mark.parametrize("place", [".tmp", "{cwd}/.tmp"])
+def test_a_run_of_parquet_files_opens_no_folder_either(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".tmp").mkdir()
+    (tmp_path / ".tmp" / "other.txt").write_text("not the trace's")
+    path = place.replace("{cwd}", str(tmp_path))
+    with Store.from_parquet(Path(tracing.__file__).parents[1] / "traces" / "sample") as store:
+        assert store.sql("SELECT count(*) FROM step").rows[0][0] > 100
+        with pytest.raises(TraceError):
+            store.sql(f"SELECT * FROM read_text('{path}/other.txt')")
+        with pytest.raises(TraceError):
+            store.sql(f"EXPLAIN ANALYZE COPY (SELECT 42) TO '{path}/written.csv'")
+        allowed = "SELECT value FROM duckdb_settings() WHERE name LIKE 'allowed_%'"
+        assert {row[0] for row in store.sql(allowed).rows} <= {"[]", "", None}
+    assert len(list((tmp_path / ".tmp").iterdir())) == 1
 
 
 @pytest.mark.parametrize(
