@@ -46,6 +46,8 @@ _CLOSED_IN = {
 }
 """No files but its own, no network, no extensions, no Python variables; and no way to change that. In this
 order: the folder first, because what may be read is decided with external access."""
+_CLOSING = threading.Lock()
+"""Connections of a process to one file share a database, which can be closed in once."""
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(.*)", re.IGNORECASE | re.DOTALL)
 _CLOSE_OPEN_REQUESTS = """
 INSERT INTO request_end
@@ -86,8 +88,7 @@ class Store:
         Raises TraceError if another process has them open.
         """
         # One thread: the engine needs the processors more than the recorder does.
-        con = _connect(run_dir / STORE_FILE, config={"threads": 1})
-        store = cls(_closed_in(con))
+        store = cls(_connect_closed_in(run_dir / STORE_FILE, config={"threads": 1}))
         if not store._con.execute("SELECT 1 FROM duckdb_tables() LIMIT 1").fetchall():
             store._create_tables()
         return store
@@ -95,7 +96,7 @@ class Store:
     @classmethod
     def read_only(cls, run_dir: Path) -> "Store":
         """Open a sealed run; several readers may at once. Raises TraceError if it cannot be opened."""
-        return cls(_closed_in(_connect(run_dir / STORE_FILE, read_only=True)))
+        return cls(_connect_closed_in(run_dir / STORE_FILE, read_only=True))
 
     @classmethod
     def from_parquet(cls, folder: Path) -> "Store":
@@ -111,7 +112,7 @@ class Store:
                     con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {rows}")
         except duckdb.Error as error:
             raise TraceError(f"{folder} is no run of this version: {_first_line(error)}") from error
-        _closed_in(con)
+        _close_in(con)
         return store
 
     # -- writing ---------------------------------------------------------------------------------
@@ -326,13 +327,19 @@ def _kinds(text: str) -> list[Any]:
         raise TraceError(_first_line(error)) from error
 
 
-def _closed_in(con: Any) -> Any:
-    """The connection, whose database has become an island."""
-    (locked,) = con.execute("SELECT current_setting('lock_configuration')").fetchone()
-    if not locked:  # else this process has it open already, and both share one database
-        for name, value in _CLOSED_IN.items():
-            con.execute(f"SET {name} = {_quoted(value)}")
+def _connect_closed_in(path: Path, **options: Any) -> Any:
+    with _CLOSING:
+        con = _connect(path, **options)
+        (is_closed_in,) = con.execute("SELECT current_setting('lock_configuration')").fetchone()
+        if not is_closed_in:
+            _close_in(con)
     return con
+
+
+def _close_in(con: Any) -> None:
+    """Make its database an island."""
+    for name, value in _CLOSED_IN.items():
+        con.execute(f"SET {name} = {_quoted(value)}")
 
 
 @contextmanager

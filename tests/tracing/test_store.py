@@ -1,5 +1,6 @@
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,16 @@ def test_what_people_ask_can_only_read_the_trace(folder: RunFolder, text: str) -
         store.sql(text)
     assert [path.name for path in temp.iterdir()] == ["other.txt"]
     assert values_of_python
+
+
+def test_threads_may_open_the_same_run_at_once(folder: RunFolder) -> None:
+    folder.finished_store().close()
+    for _ in range(10):
+        with ThreadPoolExecutor(8) as pool:
+            stores = list(pool.map(Store.read_only, [folder.path] * 8))
+        for store in stores:
+            with store, pytest.raises(TraceError):
+                store.sql("SET threads = 4")
 
 
 @pytest.mark.parametrize("place", [".tmp", "{cwd}/.tmp"])
