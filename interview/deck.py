@@ -10,12 +10,14 @@ Source: none.
 
 import random
 from dataclasses import dataclass
+from datetime import datetime
 
-from interview import numeric
+from interview import numeric, spacing
 from interview.drills import Choice, Drill, Kind, Open
 from interview.numbers import EXAMPLES
 from interview.numeric import NUMERIC
 from interview.phrases import fill, phrases
+from interview.progress import Progress
 from interview.questions import RUNGS, Question, Rung, load_bank
 from interview.text import Text
 from interview.traced import faults, runs
@@ -60,6 +62,20 @@ def trace_cards() -> list[Card]:
         Card(f"trace/{k.name}", "trace", k.topic, "verify", k.level, phrases()[f"title_{k.name}"])
         for k in traced.TRACE_KINDS
     ]
+
+
+def in_order(cards: list[Card], progress: Progress, now: datetime) -> list[Card]:
+    """Due cards, least remembered first; then unseen ones in deck order; then the rest by date."""
+
+    def key(card: Card) -> tuple[int, float]:
+        state = progress.cards.get(card.name)
+        if state is None:
+            return 1, 0
+        if spacing.due(state) <= now:
+            return 0, spacing.recall(state, now)
+        return 2, spacing.due(state).timestamp()
+
+    return sorted(cards, key=key)
 
 
 def make(card: str, seed: int, run: str | None = None) -> Drill:

@@ -10,8 +10,16 @@ Source: our own; agreement with labelled answers is measured by `interview.agree
 from dataclasses import dataclass
 
 from interview.hearing import Answer, hear, hear_mistake, hear_point, take_in
-from interview.questions import DIMENSIONS, Dimension, Pattern, Question, parse_pattern
-from interview.text import Text
+from interview.phrases import say
+from interview.questions import (
+    DIMENSIONS,
+    Dimension,
+    Mistake,
+    Pattern,
+    Question,
+    parse_pattern,
+)
+from interview.text import Language, Text
 
 FULL = 4
 """Best score of a dimension."""
@@ -133,3 +141,23 @@ def judge(question: Question, heard: dict[str, str], mistakes: dict[str, str]) -
     scores["mechanism"] = max(0, scores["mechanism"] - MISTAKE_COST * len(mistakes))
     missed = tuple(i for known in ids.values() for i in known if i not in heard)
     return Marking(heard, missed, mistakes, scores)
+
+
+def point_rows(question: Question, language: Language) -> list[tuple[str, str, str]]:
+    """All points of a question as (id, text, dimension), version honesty last; their order numbers them."""
+    rows = [
+        (p.id, p.text.in_(language), say(f"dimension_{p.dimension}", language))
+        for p in question.points
+    ]
+    version = say("dimension_version", language)
+    return rows + [(p.id, p.text.in_(language), version) for p in VERSION_POINTS]
+
+
+def mistake_rows(question: Question, marking: Marking) -> list[Mistake]:
+    """The misconceptions that were heard; their order letters them."""
+    return [mistake for mistake in question.mistakes if mistake.id in marking.mistakes]
+
+
+def shorten(sentence: str, limit: int = 90) -> str:
+    """A quotation that fits a line."""
+    return sentence if len(sentence) <= limit else f"{sentence[: limit - 1]}…"

@@ -5,7 +5,7 @@
     tracing.open_run    ask one             tracing.list_runs   what there is
 
 Read on in the order in which a fact travels: record, spool, fold (and fold_kv, kv_mirror), ingest, store,
-recorder, serve, reader; `schema.sql` says what comes out.
+recorder, serve, reader, clerk; `schema.sql` says what comes out.
 """
 
 from pathlib import Path

@@ -12,7 +12,6 @@ by cursor or announced as a gap with a fresh keyframe behind it.
 """
 
 import asyncio
-import json
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
@@ -21,6 +20,7 @@ from functools import cache
 from typing import Any
 
 import httpx
+import msgspec
 
 RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0)
 """Waits between tries; the last one repeats."""
@@ -38,15 +38,18 @@ class StreamEvent:
 
 
 async def follow(
-    find_url: Callable[[], str | None], after: str | None = None
+    find_url: Callable[[], str | None], after: str | None = None, *, pace_ms: int = 0
 ) -> AsyncGenerator[StreamEvent]:
-    """Events until the run has ended; between tries `lost` with {"why", "retry_s"}. Closing it ends it."""
+    """Events until the run has ended; between tries `lost` with {"why", "retry_s"}. Closing it ends it.
+
+    `pace_ms`: how often events are wanted, at most; those that come faster are brought together.
+    """
     num_failed = 0
     while True:
         url, why = find_url(), "nobody records it at the moment"
         if url is not None:
             try:
-                async with aclosing(_connect(url, after)) as events:
+                async with aclosing(_connect(url, after, pace_ms)) as events:
                     async for event in events:
                         num_failed = 0
                         after = event.cursor or after
@@ -62,7 +65,7 @@ async def follow(
         await asyncio.sleep(retry_s)
 
 
-async def _connect(url: str, after: str | None) -> AsyncGenerator[StreamEvent]:
+async def _connect(url: str, after: str | None, pace_ms: int) -> AsyncGenerator[StreamEvent]:
     """One connection, until it breaks. Raises httpx.HTTPError."""
     headers = {} if after is None else {"last-event-id": after}
     timeout = httpx.Timeout(SILENCE_SECONDS)
@@ -71,10 +74,10 @@ async def _connect(url: str, after: str | None) -> AsyncGenerator[StreamEvent]:
         httpx.AsyncClient(
             base_url=url, timeout=timeout, trust_env=False, verify=_certificates()
         ) as client,
-        client.stream("GET", "/stream", headers=headers) as response,
+        client.stream("GET", "/stream", params={"pace_ms": pace_ms}, headers=headers) as response,
     ):
         response.raise_for_status()
-        async for event in _parse(response.aiter_lines()):
+        async for event in _parse(response.aiter_raw()):
             yield event
 
 
@@ -84,14 +87,13 @@ def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-async def _parse(lines: AsyncIterator[str]) -> AsyncGenerator[StreamEvent]:
-    """Server-Sent Events: fields, then an empty line; comments begin with a colon."""
-    fields: dict[str, str] = {}
-    async for line in lines:
-        name, _, value = line.partition(": ")
-        if not line and "data" in fields:
-            data = json.loads(fields["data"])
-            yield StreamEvent(fields.get("event", "message"), data, fields.get("id"))
-            fields = {}
-        elif name in ("event", "data", "id"):
-            fields[name] = value
+async def _parse(chunks: AsyncIterator[bytes]) -> AsyncGenerator[StreamEvent]:
+    """Server-Sent Events as the recorder writes them; a comment is a field without a name."""
+    rest = b""
+    async for chunk in chunks:
+        *blocks, rest = (rest + chunk).split(b"\n\n")
+        for block in blocks:
+            fields = dict(line.split(b": ", 1) for line in block.split(b"\n"))
+            if b"data" in fields:
+                kind, cursor = fields[b"event"].decode(), fields.get(b"id", b"").decode()
+                yield StreamEvent(kind, msgspec.json.decode(fields[b"data"]), cursor or None)

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
+import msgspec
 
-from tracing.errors import TraceError
+from tracing.errors import NoAnswer, TraceError, from_json
 from tracing.follow import StreamEvent, follow
 from tracing.result import Result
 from tracing.runs import RECORDER_FILE, RunInfo, find_run, lock_run, recorder_url
@@ -85,10 +86,12 @@ class LiveRun:
         try:
             response = self._http.post(path, json=body)
         except httpx.HTTPError as error:
-            raise TraceError(f"the recorder at {self.url} does not answer: {error}") from error
-        said: dict[str, Any] = response.json()
+            raise NoAnswer(f"the recorder at {self.url} does not answer: {error}") from error
         if response.status_code != 200:
-            raise TraceError(said.get("error") or f"the recorder refused: {said}")
+            if response.status_code == 400:  # as `tracing.serve` explains itself
+                raise from_json(response.json())
+            raise TraceError(f"the recorder refused: {response.text}")
+        said: dict[str, Any] = msgspec.json.decode(response.content)
         return said
 
 
@@ -111,7 +114,7 @@ def open_run(run: str | Path) -> Run:
         if live is not None:
             return live
         if time.monotonic() > deadline:
-            raise TraceError(
+            raise NoAnswer(
                 f"the recorder of {run_dir.name} is alive but does not answer: end its process "
                 f"({run_dir / RECORDER_FILE} names it), and the run is completed at the next look"
             )

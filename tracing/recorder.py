@@ -12,9 +12,12 @@ Place in the step: none; it is the engine's audience, and at a lower priority th
 """
 
 import argparse
+import logging
 import os
+import resource
 import signal
 import socket
+import sys
 import threading
 import time
 from dataclasses import asdict
@@ -35,6 +38,9 @@ POLL_SECONDS = 0.05
 COMMIT_SECONDS = 0.25
 GRACE_SECONDS = 5.0
 """How long a recorder that was told to finish waits for writers that have not said goodbye."""
+HANG_UP_SECONDS = 3.0
+MAX_BYTES = 4 * 2**30
+"""Of memory. A question that wants more fails; the engine needs it more than anybody who asks."""
 
 
 class _Recorder:
@@ -103,7 +109,7 @@ def run(run_dir: Path, parent_pid: int | None) -> None:
     info = RunInfo.load(run_dir)
     if info.state == "sealed":
         return
-    store = Store.writable(run_dir)
+    store = Store.writable(run_dir, _die)
     stream = Stream()
     recorder = _Recorder(Ingest(run_dir, info, store, stream), store, stream, parent_pid)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -118,8 +124,9 @@ def run(run_dir: Path, parent_pid: int | None) -> None:
         recorder.finish()
         summary = store.query("summary").dicts()[0]
     finally:
+        # Whoever listens has been told the end. Neither who does not, nor a question, holds up the seal.
         server.should_exit = True
-        thread.join()
+        thread.join(HANG_UP_SECONDS)
         store.close()
         (run_dir / RECORDER_FILE).unlink()
     info.sealed(summary).save(run_dir)
@@ -134,12 +141,26 @@ def _serve(service: Service) -> tuple[uvicorn.Server, threading.Thread, str]:
         log_level="warning",
         access_log=False,
         lifespan="off",
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=1,
     )
+    # A viewer that does not read is cut off; that is no error worth a line in the log.
+    logging.getLogger("uvicorn.error").addFilter(lambda line: "running task(s)" not in line.msg)
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="http")
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [listener]}, name="http", daemon=True
+    )
     thread.start()
     return server, thread, f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def _die() -> None:
+    """End with a question that heeds no limit: nothing else ends it.
+
+    The spools keep what happens. Whoever looks after the run, or looks at it next, starts another recorder,
+    which goes on from there.
+    """
+    print("a question heeded no limit: ending with it", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:
@@ -150,9 +171,11 @@ def main() -> None:
     parser.add_argument("--locked", action="store_true", help="the run's lock is inherited")
     args = parser.parse_args()
     os.nice(5)
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_BYTES, MAX_BYTES))
     if not args.locked and lock_run(args.run_dir) is None:
         raise TraceError(f"another recorder has {args.run_dir}")
     run(args.run_dir, args.parent)
+    os._exit(0)  # sealed and closed: no thread that still answers somebody is waited for
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel
 
-from tracing.errors import TraceError
+from tracing.errors import TraceError, to_json
 from tracing.result import Result
 from tracing.store import MAX_ROWS, Store
 from tracing.stream import Keyframe, Stream
@@ -62,7 +62,8 @@ def make_app(service: Service) -> FastAPI:
 
     @app.exception_handler(TraceError)
     async def explain(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": str(error)}, status_code=400)
+        assert isinstance(error, TraceError)
+        return JSONResponse(to_json(error), status_code=400)
 
     # Plain functions: they run in a thread, so a slow query holds up nobody.
     @app.get("/health")
@@ -74,9 +75,13 @@ def make_app(service: Service) -> FastAPI:
         return service.run
 
     @app.get("/stream")
-    async def stream(request: Request, after: str | None = None) -> StreamingResponse:
+    async def stream(
+        request: Request, after: str | None = None, pace_ms: int = 0
+    ) -> StreamingResponse:
         cursor = request.headers.get("last-event-id") or after
-        events = service.stream.follow(cursor, service.keyframe)
+        events = service.stream.follow(
+            cursor, service.keyframe, pace_s=max(0, min(pace_ms, 1000)) / 1000
+        )
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 

@@ -7,7 +7,8 @@ nothing comes twice.
 
 What people may ask is guarded four times over: exactly one statement, of a kind that reads; inside a
 read-only transaction; on a database that has no access to files or network and a locked configuration; with
-a limit on time and rows.
+a limit on time and rows. The database heeds its limits between vectors only, so free questions are put to a
+process that can be spared (`tracing.clerk`).
 
 Invariant: rows are only ever appended; only `ingest` is overwritten.
 """
@@ -15,8 +16,9 @@ Invariant: rows are only ever appended; only `ingest` is overwritten.
 import re
 import tempfile
 import threading
+import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,13 +28,17 @@ from typing import Any
 import duckdb
 
 from tracing.codes import Code
-from tracing.errors import TraceError
+from tracing.errors import NotAQuestion, TookTooLong, TookTooMuch, TraceError
 from tracing.result import Result
 from tracing.rows import Row, Rows, kernel_columns
 from tracing.runs import STORE_FILE, RunInfo
 
 MAX_ROWS = 100_000
 MAX_SECONDS = 20.0
+DEAF_SECONDS = 5.0
+"""After its interrupt a query may finish what it has in hand. One that takes longer than this heeds none."""
+PATIENCE_SECONDS = 1.0
+"""With queries that go on while the run is completed."""
 _HERE = Path(__file__).parent
 _SQL = _HERE / "sql"
 _CLOSED_IN = {
@@ -77,18 +83,22 @@ class Position:
 class Store:
     """An open trace. One thread writes; any thread may query."""
 
-    def __init__(self, con: Any) -> None:
+    def __init__(self, con: Any, give_up: Callable[[], None] | None = None) -> None:
+        """`give_up`: called when a query heeds no interrupt, from a thread of its own."""
         self._con = con
+        self._give_up = give_up
         self._lock = threading.Lock()
+        self._asked: set[Any] = set()
+        """Cursors that are answering."""
 
     @classmethod
-    def writable(cls, run_dir: Path) -> "Store":
+    def writable(cls, run_dir: Path, give_up: Callable[[], None] | None = None) -> "Store":
         """Open the run's tables for writing, made anew if there are none.
 
         Raises TraceError if another process has them open.
         """
         # One thread: the engine needs the processors more than the recorder does.
-        store = cls(_connect_closed_in(run_dir / STORE_FILE, config={"threads": 1}))
+        store = cls(_connect_closed_in(run_dir / STORE_FILE, config={"threads": 1}), give_up)
         if not store._con.execute("SELECT 1 FROM duckdb_tables() LIMIT 1").fetchall():
             store._create_tables()
         return store
@@ -141,15 +151,18 @@ class Store:
                 values = {"end_ns": sealed_at_ns, "code": int(Code.INTERRUPTED)}
                 self._con.execute(_CLOSE_OPEN_REQUESTS, values)
         if sealed_at_ns is not None:
-            self._con.execute("CHECKPOINT")
+            self._end_questions()
+            with suppress(duckdb.Error):  # one goes on: the log beside the file says the same
+                self._con.execute("CHECKPOINT")
 
     def has_run_row(self) -> bool:
         """Whether a core has described the run."""
         return bool(self._con.execute("SELECT 1 FROM run").fetchall())
 
     def close(self) -> None:
-        """Close the file; queries of other threads end first or fail."""
-        with self._lock:
+        """Close the file. Queries of other threads are ended; one that heeds nothing keeps the file open."""
+        self._end_questions()
+        with self._lock, suppress(duckdb.Error):
             self._con.close()
 
     def __enter__(self) -> "Store":
@@ -168,37 +181,55 @@ class Store:
         """One SELECT, EXPLAIN or DESCRIBE. Raises TraceError if it is not, fails, or takes too long."""
         kinds = _kinds(text)
         if len(kinds) != 1:
-            raise TraceError(f"one statement at a time, please: there are {len(kinds)}")
+            raise NotAQuestion(f"one statement at a time, please: there are {len(kinds)}")
         # EXPLAIN ANALYZE runs what it explains.
         explained = _EXPLAIN.fullmatch(text) if kinds[0] is duckdb.StatementType.EXPLAIN else None
         if explained is not None:
             kinds = _kinds(explained[1])
         if kinds != [duckdb.StatementType.SELECT]:
-            raise TraceError(
+            raise NotAQuestion(
                 f"a trace can only be read: SELECT, EXPLAIN [ANALYZE] SELECT or DESCRIBE, not {kinds[0].name}"
             )
         return self._run(text, {}, limit, seconds)
 
     def _run(self, text: str, params: Mapping[str, Any], limit: int, seconds: float) -> Result:
+        began = time.monotonic()
         with self._lock:
             cursor = self._con.cursor()
+            self._asked.add(cursor)
         try:
             cursor.execute("BEGIN TRANSACTION READ ONLY")
-            with _time_limit(cursor, seconds):
+            with _time_limit(cursor, seconds, self._give_up):
                 answer = cursor.execute(text, dict(params)) if params else cursor.execute(text)
                 columns = tuple(column[0] for column in answer.description)
                 rows = answer.fetchmany(limit + 1)
         except duckdb.InterruptException:
-            raise TraceError(
+            if time.monotonic() - began < seconds:
+                raise TraceError("the run was completed meanwhile: ask once more") from None
+            raise TookTooLong(
                 f"took longer than {seconds:g} s: narrow it, for example to a range of steps"
             ) from None
+        except (duckdb.OutOfMemoryException, MemoryError):
+            raise TookTooMuch("took more memory than there is for it: narrow it") from None
         except duckdb.Error as error:
             raise TraceError(_first_line(error)) from error
         finally:
+            with self._lock:
+                self._asked.remove(cursor)
             cursor.close()
         return Result(columns, rows[:limit], truncated=len(rows) > limit)
 
     # -- inside ----------------------------------------------------------------------------------
+
+    def _end_questions(self) -> None:
+        """Let other threads' queries end, then interrupt them; `PATIENCE_SECONDS` for each of the two."""
+        began = time.monotonic()
+        while self._asked and (waited := time.monotonic() - began) < 2 * PATIENCE_SECONDS:
+            if waited > PATIENCE_SECONDS:
+                with self._lock:
+                    for cursor in self._asked:
+                        _interrupt(cursor)
+            time.sleep(0.01)
 
     def _create_tables(self, *, reasons: bool = True) -> None:
         with self._transaction():
@@ -343,19 +374,24 @@ def _close_in(con: Any) -> None:
 
 
 @contextmanager
-def _time_limit(cursor: Any, seconds: float) -> Iterator[None]:
-    """Interrupt the cursor's query when its time is up."""
-
-    def stop() -> None:
-        with suppress(duckdb.Error):  # it ended in this very moment
-            cursor.interrupt()
-
-    timer = threading.Timer(seconds, stop)
-    timer.start()
+def _time_limit(cursor: Any, seconds: float, give_up: Callable[[], None] | None) -> Iterator[None]:
+    """Interrupt the cursor's query when its time is up; `give_up` if it goes on nevertheless."""
+    timers = [threading.Timer(seconds, _interrupt, (cursor,))]
+    if give_up is not None:
+        timers.append(threading.Timer(seconds + DEAF_SECONDS, give_up))
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
     try:
         yield
     finally:
-        timer.cancel()
+        for timer in timers:
+            timer.cancel()
+
+
+def _interrupt(cursor: Any) -> None:
+    with suppress(duckdb.Error):  # it ended in this very moment
+        cursor.interrupt()
 
 
 def _quoted(value: object) -> str:

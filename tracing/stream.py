@@ -1,6 +1,7 @@
 """The live stream: what was just recorded, pushed to whoever watches.
 
     GET /stream?after=CURSOR         Server-Sent Events, JSON data, ids are cursors; `curl -N` shows them
+    GET /stream?pace_ms=100          the same events, sent together so often: for those who look no oftener
 
     event: keyframe   the state to start from; first, unless CURSOR can be continued, and after each gap
     event: frame      rows recorded since the event before
@@ -126,8 +127,13 @@ class Stream:
 
     # -- viewers ---------------------------------------------------------------------------------
 
-    async def follow(self, after: str | None, keyframe: Keyframe) -> AsyncGenerator[bytes]:
-        """Encoded events for one viewer; closing the generator is how it leaves."""
+    async def follow(
+        self, after: str | None, keyframe: Keyframe, *, pace_s: float = 0.0
+    ) -> AsyncGenerator[bytes]:
+        """Encoded events for one viewer; closing the generator is how it leaves.
+
+        `pace_s`: frames that came within so many seconds of the last ones are sent together.
+        """
         awake = asyncio.Event()
         at = None if after is None else self._number(after)
         missed: tuple[str, int | None] | None = None
@@ -152,8 +158,12 @@ class Stream:
                         missed = None
                     yield data
                 elif isinstance(frame, bytes):
-                    at += 1
-                    yield frame
+                    frames = [frame]
+                    while isinstance(more := self._after(at + len(frames)), bytes):
+                        frames.append(more)
+                    at += len(frames)
+                    yield b"".join(frames)
+                    await asyncio.sleep(pace_s)
                 elif frame == "gap":
                     missed, at = (self._cursor(at), at), None
                 elif self._ended:

@@ -17,11 +17,11 @@ import click
 
 from interview import agreement as marker
 from interview import spacing
-from interview.deck import Card, deck, make, trace_cards
+from interview.deck import Card, deck, in_order, make, trace_cards
 from interview.drills import KINDS, Drill, Kind
 from interview.errors import DrillError
 from interview.phrases import fill, say
-from interview.progress import Progress, Review, load, progress_path, reset, save, to_json
+from interview.progress import Review, load, progress_path, reset, save, to_json
 from interview.questions import TOPICS, load_bank
 from interview.text import Language
 from workbench.drill_group import AskByDefault, json_option, lang_option, seed_option
@@ -228,20 +228,6 @@ def reset_progress(yes: bool, lang: Language) -> None:
         click.confirm(say("reset_prompt", lang), abort=True)
     old = reset(path)
     click.echo(say("reset_done", lang, old=old) if old else say("reset_none", lang, path=path))
-
-
-def in_order(cards: list[Card], progress: Progress, now: datetime) -> list[Card]:
-    """Due cards, least remembered first; then unseen ones in deck order; then the rest by date."""
-
-    def key(card: Card) -> tuple[int, float]:
-        state = progress.cards.get(card.name)
-        if state is None:
-            return 1, 0
-        if spacing.due(state) <= now:
-            return 0, spacing.recall(state, now)
-        return 2, spacing.due(state).timestamp()
-
-    return sorted(cards, key=key)
 
 
 def _first_seed(seed: int | None) -> int:

@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 
 from interview.drills import LETTERS, MINUTES, Choice, Drill, Number, Open
 from interview.errors import DrillError
-from interview.marking import Marking, judge, mark
+from interview.marking import Marking, judge, mark, mistake_rows, point_rows
 from interview.phrases import say
 from interview.progress import Review
 from interview.questions import Question
 from interview.text import half_width
 from workbench.drill_reader import SecondReader
-from workbench.drill_show import MUTE, Page, mistake_rows, point_rows
+from workbench.drill_show import MUTE, Page
 
 SKIP, QUIT = ":skip", ":quit"
 

@@ -14,10 +14,10 @@ from rich.text import Text
 
 from interview.deck import make
 from interview.drills import LETTERS, Choice, Drill, Number, Open
-from interview.marking import VERSION_POINTS, Marking
+from interview.marking import Marking, mistake_rows, point_rows, shorten
 from interview.numbers.worked import show
 from interview.phrases import say
-from interview.questions import TOPICS, Mistake, Question
+from interview.questions import TOPICS, Question
 from interview.text import Language
 
 MUTE = "bright_black"
@@ -178,23 +178,3 @@ class Page:
         """Which versions the answer describes."""
         checked: date = question.checked
         self.say("sources", MUTE, date=checked, vllm=question.vllm, sglang=question.sglang)
-
-
-def point_rows(question: Question, language: Language) -> list[tuple[str, str, str]]:
-    """All points of a question as (id, text, dimension), version honesty last; their order numbers them."""
-    rows = [
-        (p.id, p.text.in_(language), say(f"dimension_{p.dimension}", language))
-        for p in question.points
-    ]
-    version = say("dimension_version", language)
-    return rows + [(p.id, p.text.in_(language), version) for p in VERSION_POINTS]
-
-
-def mistake_rows(question: Question, marking: Marking) -> list[Mistake]:
-    """The misconceptions that were heard; their order letters them."""
-    return [mistake for mistake in question.mistakes if mistake.id in marking.mistakes]
-
-
-def shorten(sentence: str, limit: int = 90) -> str:
-    """A quotation that fits a line."""
-    return sentence if len(sentence) <= limit else f"{sentence[: limit - 1]}…"

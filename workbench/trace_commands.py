@@ -16,6 +16,7 @@ import click
 from rich.table import Table
 
 import tracing
+from tracing.clerk import Clerk
 from tracing.errors import TraceError
 from tracing.result import Result
 from tracing.runs import RunInfo, find_run, lock_run
@@ -99,7 +100,7 @@ def show_command(
 def sql_command(run: str, query: str, as_csv: bool, as_json: bool, limit: int) -> None:
     """Ask a run anything in SQL.
 
-    One SELECT, EXPLAIN or DESCRIBE, as DuckDB understands it.
+    One SELECT, EXPLAIN or DESCRIBE, as DuckDB understands it; at most 20 s.
 
     \b
     cutaway trace sql last "SHOW TABLES"
@@ -111,11 +112,8 @@ def sql_command(run: str, query: str, as_csv: bool, as_json: bool, limit: int) -
     """
     if as_csv and as_json:
         raise click.UsageError("--csv or --json, not both")
-    opened = tracing.open_run(find_run(run))
-    try:
-        result = opened.sql(query, limit=limit)
-    finally:
-        opened.close()
+    with Clerk() as clerk:
+        result = clerk.ask(find_run(run), query, limit=limit)
     _print_result(result, as_csv=as_csv, as_json=as_json)
     if result.truncated:
         click.echo(f"only the first {limit} rows: there are more (--limit)", err=True)

@@ -8,7 +8,7 @@ import pytest
 import tracing
 from tests.tracing.conftest import RunFolder
 from tests.tracing.sim import Sim
-from tracing.errors import TraceError
+from tracing.errors import TookTooLong, TraceError
 from tracing.record import NULL, Code
 from tracing.runs import RunInfo
 from tracing.store import Store, export_run, query_names
@@ -285,3 +285,17 @@ def test_one_file_is_open_in_one_process_only(folder: RunFolder, tmp_path: Path)
             timeout=60,
         )
     assert "open in another process" in said.stdout
+
+
+def test_a_query_that_heeds_no_interrupt_is_given_up(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracing.store.DEAF_SECONDS", 0.05)
+    given_up = threading.Event()
+    folder.finished_store().close()
+    with Store.writable(folder.path, given_up.set) as store:
+        store.sql("SELECT 42", seconds=0.05)
+        with pytest.raises(TookTooLong):
+            # One value, a second: nothing inside looks for an interrupt.
+            store.sql("SELECT len(list_distinct(range(1000000)))", seconds=0.05)
+        assert given_up.is_set()

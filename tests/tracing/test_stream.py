@@ -39,7 +39,12 @@ def parse(data: bytes) -> StreamEvent:
 
 
 async def take(events: AsyncGenerator[bytes], n: int) -> list[StreamEvent]:
-    return [parse(await asyncio.wait_for(anext(events), 20)) for _ in range(n)]
+    """The next n events; those that were there at once come in one piece."""
+    found: list[StreamEvent] = []
+    while len(found) < n:
+        piece = await asyncio.wait_for(anext(events), 20)
+        found += [parse(event) for event in piece.split(b"\n\n") if event]
+    return found
 
 
 def keyframe_of(stream: Stream) -> Any:
@@ -333,6 +338,35 @@ def test_a_viewer_that_does_not_read_holds_up_nobody(recording: Recording, watch
             piece = deaf.recv(2**20)
             assert piece
             heard += piece
+
+
+def test_neither_a_deaf_viewer_nor_a_deaf_question_holds_up_the_seal(
+    tmp_path: Path,
+) -> None:
+    recording = tracing.start(tmp_path / "run")
+    sim = Sim(recording.recorder("core"), seed=2)
+    drive(sim, 1)
+    address = urlsplit(recording.url)
+    endless = (
+        "SELECT len(list_distinct(range(10000000)))"  # one value: no interrupt is heeded inside
+    )
+    body = json.dumps({"sql": endless}).encode()
+    head = b"host: localhost\r\ncontent-type: application/json\r\n"
+    with socket.socket() as viewer, socket.socket() as question:
+        viewer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        for deaf in (viewer, question):
+            deaf.connect((address.hostname, address.port))
+        viewer.sendall(b"GET /stream HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        viewer.recv(1)
+        length = f"content-length: {len(body)}\r\n\r\n".encode()
+        question.sendall(b"POST /query HTTP/1.1\r\n" + head + length + body)
+        for _ in range(5):
+            sim.recorder.blocks(Code.KV_ALLOC, range(1000, 17_000, 2), 5, idx=0)
+            drive(sim, 1)
+        recording.close()  # raises if it is not sealed
+    opened = tracing.open_run(recording.run_dir)
+    assert opened.sql("SELECT count(*) FROM step").rows == [(6,)]
+    opened.close()
 
 
 @pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "https://evil.example"}])

@@ -1,7 +1,7 @@
 """One server for everything the browser asks: data routes first, Dash for the pages.
 
     Guard           host, origin, token, policy                      `security`
-    /data/...       windows of runs, streams, chat                   `data`, `live`
+    /data/...       windows of runs, streams, chat, free questions   `data`, `live`, `desk`
     /tokens.css     the palette as CSS variables                     `workbench.look`
     /assets/...     scripts and styles, as they are
     /, /replay/...  Dash: one page whose content follows the address `shell`
@@ -12,6 +12,7 @@ callbacks on the event loop, so every callback here is `async` and puts its quer
 Invariant: the policy is computed after all callbacks are known, so each inline line of Dash's own is in it.
 """
 
+import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,13 +28,16 @@ from tracing.errors import TraceError
 from workbench.look.words import catalogue
 from workbench.web import shell
 from workbench.web.data import data_routes
+from workbench.web.desk import Desk, desk_routes
 from workbench.web.library import Library, UnknownRun
 from workbench.web.live import live_routes
 from workbench.web.palette_css import tokens_css
+from workbench.web.parts import said, words_of
 from workbench.web.security import Guard, content_policy
 
 ASSETS = Path(__file__).parent / "assets"
-PAGES = ("/replay", "/metrics", "/sql", "/playground", "/learn")
+MAX_CALLBACK_BYTES = 4_000_000
+PAGES = ("/replay", "/metrics", "/sql", "/playground", "/learn", "/drill")
 INDEX = """<!DOCTYPE html>
 <html>
   <head>
@@ -75,6 +79,45 @@ class Pages:
         await self._app(scope, receive, send)
 
 
+class Callbacks:
+    """ASGI middleware: refuses what is no callback of ours, where Dash would take it for a bug of its own."""
+
+    def __init__(self, app: ASGIApp, known: set[str]) -> None:
+        self._app = app
+        self._known = known
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the body, and pass it on if it is one."""
+        if scope["type"] != "http" or scope["path"] != "/_dash-update-component":
+            await self._app(scope, receive, send)
+            return
+        body, more = b"", True
+        while more and len(body) <= MAX_CALLBACK_BYTES:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        if more or not self._is_one(body):
+            await JSONResponse({"error": "no callback of this page"}, 400)(scope, receive, send)
+            return
+        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def again() -> Message:
+            return next(messages, None) or await receive()
+
+        await self._app(scope, again, send)
+
+    def _is_one(self, body: bytes) -> bool:
+        """Whether a body has the shape in which the page calls back."""
+        try:
+            asked = json.loads(body)
+            given = [*asked["inputs"], *asked.get("state", [])]
+            parts = [one for part in given for one in (part if isinstance(part, list) else [part])]
+            shaped = all({"id", "property"} <= part.keys() for part in parts)
+            return asked["output"] in self._known and shaped
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return False
+
+
 def _revalidated(send: Send) -> Send:
     """Modules import each other by plain names, so the browser must ask whether they changed."""
 
@@ -90,7 +133,9 @@ def make_app(given: Sequence[str] = (), *, token: str | None = None) -> ASGIApp:
     """The workbench over all runs at hand, those in `given` first. Raises TraceError if one is none."""
     library = Library(given)
     server = FastAPI(title="cutaway workbench", docs_url=None, redoc_url=None, openapi_url=None)
+    desk = Desk()
     server.include_router(data_routes(library))
+    server.include_router(desk_routes(library, desk))
     server.include_router(live_routes(library))
 
     @server.get("/data/words")
@@ -103,11 +148,13 @@ def make_app(given: Sequence[str] = (), *, token: str | None = None) -> ASGIApp:
 
     @server.exception_handler(UnknownRun)
     async def unknown(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": str(error)}, 404)
+        assert isinstance(error, UnknownRun)
+        return JSONResponse({"error": said(words_of(request.cookies), error)}, 404)
 
     @server.exception_handler(TraceError)
     async def explain(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": str(error)}, 400)
+        assert isinstance(error, TraceError)
+        return JSONResponse({"error": said(words_of(request.cookies), error)}, 400)
 
     dash = Dash(
         __name__,
@@ -124,6 +171,6 @@ def make_app(given: Sequence[str] = (), *, token: str | None = None) -> ASGIApp:
     )
     # Callbacks here travel by HTTP; without this the page would try for a WebSocket again and again.
     dash.backend.websocket_capability = False
-    shell.set_up(dash, library)
+    shell.set_up(dash, library, desk)
     policy = content_policy(list(dash.csp_hashes()))
-    return Guard(Pages(server), policy=policy, token=token)
+    return Guard(Callbacks(Pages(server), set(dash.callback_map)), policy=policy, token=token)

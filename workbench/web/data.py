@@ -10,7 +10,6 @@
     GET /data/runs/{run}/request?external             the request that a client knows by this id
     GET /data/runs/{run}/why?engine&kind&step&...     one mark explained
     GET /data/runs/{run}/picture                      the run at a glance, for its card
-    POST /data/runs/{run}/download                    rows of one SELECT as a file
 
 They are plain functions, so each runs in a thread and a slow one holds up nobody. What is complete never
 changes, so answers about sealed runs may be kept by the browser for an hour.
@@ -18,33 +17,21 @@ changes, so answers about sealed runs may be kept by the browser for an hour.
 Invariant: a run is named, never located; no route reads a path.
 """
 
-import csv
-import io
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
 
-from tracing.errors import TraceError
 from tracing.reader import Run
-from tracing.store import parquet_bytes
 from workbench.look.words import Words
 from workbench.web import pictures, queries
-from workbench.web.library import Library
+from workbench.web.library import Library, NoSuchStep, WhichRequest
 from workbench.web.views import why_card
 from workbench.web.views.why_facts import Mark
 
 Step = Annotated[int, Query(ge=-1, le=2**31 - 1)]
 Engine = Annotated[int, Query(ge=0, le=32767)]
 KEPT = {"cache-control": "private, max-age=3600"}
-
-
-class Wanted(BaseModel):
-    """Body of a download: one SELECT, and the kind of file."""
-
-    sql: str
-    format: Literal["csv", "parquet"]
 
 
 def data_routes(library: Library) -> APIRouter:
@@ -113,30 +100,18 @@ def data_routes(library: Library) -> APIRouter:
         block: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
     ) -> JSONResponse:
         if kind in why_card.ABOUT_REQUEST and request is None:
-            raise TraceError("which request?")
+            raise WhichRequest("which request?")
         mark = Mark(kind, engine, step, request, block)
-        return answer(run, lambda r: why_card.card(r, Words(lang), mark))
+
+        def ask(opened: Run) -> dict[str, Any]:
+            if not queries.has_step(opened, engine=engine, step=step):
+                raise NoSuchStep(f"there is no step {step}")
+            return why_card.card(opened, Words(lang), mark)
+
+        return answer(run, ask)
 
     @router.get("/picture")
     def picture(run: str) -> JSONResponse:
         return answer(run, pictures.picture)
 
-    @router.post("/download")
-    def download(run: str, wanted: Wanted) -> Response:
-        result = library.ask(run, lambda r: r.sql(wanted.sql))
-        if wanted.format == "parquet":
-            body, kind = parquet_bytes(result), "application/vnd.apache.parquet"
-        else:
-            body, kind = _csv(result.columns, result.rows), "text/csv; charset=utf-8"
-        name = f'attachment; filename="rows.{wanted.format}"'
-        return Response(body, media_type=kind, headers={"content-disposition": name})
-
     return router
-
-
-def _csv(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> bytes:
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return out.getvalue().encode()

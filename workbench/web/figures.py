@@ -4,16 +4,20 @@ The look is the workbench's, not Plotly's: transparent ground, hairlines, direct
 Colours are roles (`ink`, `line`), resolved by the theme that the caller names, so a figure can be made
 and tested anywhere.
 
-Invariant: a figure holds at most `MAX_POINTS` points; more are folded by the query, not here.
+Invariant: a line holds at most `MAX_POINTS` points and its last; of more rows it shows lowest and highest.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import log10
 from typing import Any
 
 from workbench.look.palette import palette
 
 MAX_POINTS = 2_000
+"""Of a line."""
+PLOT_PX, LABEL_PX = 142, 14
+"""Height of a plot of lines without its margins; and of a label."""
 Row = dict[str, Any]
 Figure = dict[str, Any]
 
@@ -53,30 +57,38 @@ def histogram(rows: Sequence[Row], theme: str, *, unit: str, marks: dict[str, fl
     return figure
 
 
-def over_steps(rows: Sequence[Row], theme: str, *, x: str, lines: dict[str, str]) -> Figure:
-    """Values over the run: `lines` maps a column to what it is called; each line is labelled at its end."""
+def over_steps(
+    rows: Sequence[Row], theme: str, *, x: str, lines: dict[str, str], points: bool = False
+) -> Figure:
+    """Values over the run: `lines` maps a column to what it is called; each line is labelled at its end.
+
+    A value holds until the next row; `points`: nothing is known between them, so there is nothing drawn.
+    """
     colours = _colours(theme)
     shades = [colours["ink"], colours["ink3"], colours["line2"]]
-    rows = thinned(rows)
+    how: dict[str, Any] = {"mode": "markers"} if points else {"mode": "lines"}
     traces, notes = [], []
     for (column, name), shade in zip(lines.items(), shades, strict=False):
-        values = [row[column] for row in rows]
+        kept = thinned(rows, column)
         traces.append(
             {
-                "type": "scatter", "mode": "lines", "name": name, "x": [row[x] for row in rows],
-                "y": values, "line": {"color": shade, "width": 1.5, "shape": "hv"},
+                "type": "scatter", **how, "name": name, "x": [row[x] for row in kept],
+                "y": [row[column] for row in kept],
+                "line": {"color": shade, "width": 1.5, "shape": "hv"},
+                "marker": {"color": shade, "size": 5},
                 "hovertemplate": f"%{{x}}: %{{y:,.4~g}} {name}<extra></extra>",
             }
         )  # fmt: skip
-        if values and values[-1] is not None:
+        if rows and rows[-1][column] is not None:
             notes.append(
                 {
-                    "x": rows[-1][x], "y": values[-1], "text": name, "showarrow": False,
+                    "xref": "paper", "x": 1, "y": rows[-1][column], "text": name, "showarrow": False,
                     "xanchor": "left", "xshift": 6, "font": {"size": 11, "color": colours["ink2"]},
                 }
             )  # fmt: skip
     figure = _frame(traces, theme, height=190)
-    figure["layout"] |= {"annotations": spread(notes), "hovermode": "closest"}
+    drawn = [value for trace in traces for value in trace["y"] if value is not None]
+    figure["layout"] |= {"annotations": spread(notes, drawn), "hovermode": "closest"}
     figure["layout"]["margin"]["r"] = 90
     return figure
 
@@ -96,8 +108,9 @@ def quick_chart(columns: Sequence[str], rows: Sequence[Sequence[Any]], theme: st
     if first_is_number and len(rows) > 2:
         ordered = sorted(named, key=lambda row: row[columns[0]])
         return over_steps(
-            ordered, theme, x=columns[0], lines={columns[i]: columns[i] for i in numeric}
-        )
+            ordered, theme, x=columns[0], lines={columns[i]: columns[i] for i in numeric},
+            points=not _is_gapless([row[columns[0]] for row in ordered]),
+        )  # fmt: skip
     colours = _colours(theme)
     bars = {
         "type": "bar", "orientation": "h", "y": [str(row[0]) for row in rows[:40]],
@@ -110,24 +123,39 @@ def quick_chart(columns: Sequence[str], rows: Sequence[Sequence[Any]], theme: st
     return figure
 
 
-def thinned(rows: Sequence[Row]) -> Sequence[Row]:
-    """Every n-th row, so that at most `MAX_POINTS` are left; the last one stays."""
-    every = -(-len(rows) // MAX_POINTS)
-    if every <= 1:
+def bucket(num_rows: int) -> int:
+    """How many rows share two points of a line; 1: each row is drawn."""
+    return 1 if num_rows <= MAX_POINTS else -(-2 * num_rows // MAX_POINTS)
+
+
+def thinned(rows: Sequence[Row], column: str) -> Sequence[Row]:
+    """Of each `bucket` the rows with the lowest and the highest value, and the last row: no peak is lost."""
+    size = bucket(len(rows))
+    if size == 1:
         return rows
-    kept = list(rows[::every])
-    return kept if kept[-1] is rows[-1] else [*kept, rows[-1]]
+    kept: list[int] = []
+    for start in range(0, len(rows), size):
+        told = [
+            i for i in range(start, min(start + size, len(rows))) if rows[i][column] is not None
+        ]
+        if told:
+            ends = {f(told, key=lambda i: rows[i][column]) for f in (min, max)}
+            kept += sorted(ends)
+    if kept and kept[-1] != len(rows) - 1:
+        kept.append(len(rows) - 1)
+    return [rows[i] for i in kept]
 
 
-def spread(notes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Labels at line ends, the upper of two near ones moved up so that they can be read."""
-    values = [note["y"] for note in notes]
-    span = (max(values) - min(0, *values)) or 1 if values else 1
-    taken: list[float] = []
-    for note in sorted(notes, key=lambda n: n["y"]):
-        at = max([note["y"] / span * 120, *(other + 14 for other in taken[-1:])])
-        note["yshift"] = round(at - note["y"] / span * 120)
-        taken.append(at)
+def spread(notes: list[dict[str, Any]], drawn: Sequence[float]) -> list[dict[str, Any]]:
+    """Labels at line ends, moved apart so that near ones can be read; `drawn`: all values on the axis."""
+    span = (max([0, *drawn]) - min([0, *drawn])) or 1
+    ordered = sorted(notes, key=lambda note: note["y"])
+    places = [note["y"] / span * PLOT_PX for note in ordered]
+    at = list(places)
+    for i in range(1, len(at)):
+        at[i] = max(at[i], at[i - 1] + LABEL_PX)
+    for note, place, moved in zip(ordered, places, at, strict=True):
+        note["yshift"] = round(moved - place)
     return notes
 
 
@@ -157,6 +185,11 @@ def _frame(traces: list[dict[str, Any]], theme: str, *, height: int) -> Figure:
 def _colours(theme: str) -> dict[str, str]:
     found: dict[str, str] = palette()["web"][theme if theme in ("light", "dark") else "light"]
     return found
+
+
+def _is_gapless(values: Sequence[float]) -> bool:
+    """Whether these are neighbours, one each: then a line between them says nothing that is not so."""
+    return all(after - before == 1 for before, after in pairwise(values))
 
 
 def _is_number(value: Any) -> bool:

@@ -29,6 +29,26 @@ _Key = tuple[Path, str]
 class UnknownRun(TraceError):
     """No run has this name."""
 
+    key = "unknown_run"
+
+
+class NoRuns(UnknownRun):
+    """There is no run at all."""
+
+    key = "no_runs"
+
+
+class NoSuchStep(TraceError):
+    """A step that the run never had."""
+
+    key = "no_such_step"
+
+
+class WhichRequest(TraceError):
+    """A mark of a request, without the request."""
+
+    key = "which_request"
+
 
 @dataclass(slots=True)
 class _Handle:
@@ -75,7 +95,7 @@ class Library:
         """The name of the newest run. Raises UnknownRun with advice if there are none."""
         runs = self.runs()
         if not runs:
-            raise UnknownRun("no runs yet: `cutaway demo` makes one")
+            raise NoRuns("no runs yet: `cutaway demo` makes one")
         return runs[0][0]
 
     def ask(self, name: str, question: Callable[[Run], Answer]) -> Answer:

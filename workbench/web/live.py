@@ -21,8 +21,10 @@ import httpx
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
+from workbench.look.words import Words
 from workbench.servers import RunningServer, running_servers
 from workbench.web.library import Library
+from workbench.web.parts import words_of
 
 CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 10.0
@@ -42,7 +44,10 @@ def live_routes(library: Library) -> APIRouter:
             return Response("event: end\ndata: {}\n\n", media_type="text/event-stream")
         cursor = request.headers.get("last-event-id") or after
         headers = {} if cursor is None else {"last-event-id": cursor}
-        return await _relay("GET", f"{url}/stream", headers, None, read_seconds=SILENCE_SECONDS)
+        words = words_of(request.cookies)
+        return await _relay(
+            "GET", f"{url}/stream", headers, None, words, read_seconds=SILENCE_SECONDS
+        )
 
     @router.get("/servers")
     def servers() -> list[dict[str, Any]]:
@@ -50,19 +55,20 @@ def live_routes(library: Library) -> APIRouter:
 
     @router.post("/servers/{pid}/chat")
     async def chat(pid: int, request: Request) -> Response:
+        words = words_of(request.cookies)
         server = next((s for s in running_servers() if s.pid == pid), None)
         if server is None:
-            return JSONResponse({"error": "this server has gone"}, 404)
+            return JSONResponse({"error": words("web.refusal.server_gone")}, 404)
         body = await request.body()
         if len(body) > MAX_CHAT_BYTES:
-            return JSONResponse({"error": "the conversation is too long to send"}, 413)
+            return JSONResponse({"error": words("web.refusal.long_chat")}, 413)
         headers = {"content-type": "application/json"}
         # The API key, if the server wants one, is the user's own: the page passes it on, nobody keeps it.
         if "x-api-key" in request.headers:
             headers["authorization"] = f"Bearer {request.headers['x-api-key']}"
         # A token may take long on a small machine: no limit on silence, the user can stop it.
         return await _relay(
-            "POST", f"{server.url}/v1/chat/completions", headers, body, read_seconds=None
+            "POST", f"{server.url}/v1/chat/completions", headers, body, words, read_seconds=None
         )
 
     return router
@@ -79,6 +85,7 @@ async def _relay(
     url: str,
     headers: dict[str, str],
     body: bytes | None,
+    words: Words,
     *,
     read_seconds: float | None,
 ) -> Response:
@@ -91,7 +98,7 @@ async def _relay(
         answer = await client.send(request, stream=True)
     except httpx.HTTPError as error:
         await client.aclose()
-        return JSONResponse({"error": f"no answer: {error}"}, 502)
+        return JSONResponse({"error": words("web.refusal.nobody", said=str(error))}, 502)
 
     async def pieces() -> AsyncGenerator[bytes]:
         try:

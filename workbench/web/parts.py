@@ -3,12 +3,14 @@
 Invariant: text that came from a client is always a child, never markup; React escapes it.
 """
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import dash_mantine_components as dmc
 from dash import dcc, get_app, html
 
+from tracing.errors import TraceError
 from workbench.look.words import LANGUAGES, Words
 
 
@@ -18,9 +20,19 @@ def attributes(**named: str) -> dict[str, Any]:
 
 
 def request_words() -> Words:
+    """The language of whoever calls back."""
+    return words_of(_cookies())
+
+
+def words_of(cookies: Mapping[str, str]) -> Words:
     """The language that this browser asked for: its cookie, else English."""
-    lang = _cookies().get("cutaway_lang", "en")
+    lang = cookies.get("cutaway_lang", "en")
     return Words(lang if lang in LANGUAGES else "en")
+
+
+def said(words: Words, error: TraceError) -> str:
+    """What went wrong, in the user's language; what only the database can say stays as it said it."""
+    return words(f"web.refusal.{error.key}") if error.key else str(error)
 
 
 def request_theme() -> str:

@@ -25,13 +25,16 @@ Stay = tuple[int, int, int, int]
 
 
 def picture(run: Run) -> dict[str, Any]:
-    """Silhouettes, ticks, lanes (`[lane, request, first, decodes, last]`) and numbers of the first engine."""
+    """Silhouettes, ticks, lanes (`[lane, request, first, decodes, last]`) and numbers of the run.
+
+    A core that was started again is another engine: the picture shows the one that went furthest.
+    """
     (facts,) = run.query("summary").dicts()
-    engine = facts["first_engine"]
+    engine, a, b = _longest(run)
     numbers = {
         "requests": facts["requests"],
         "steps": facts["steps"],
-        "budget_used": _first(run.query("budget_use").dicts(), "share"),
+        "budget_used": _budget_used(run.query("budget_use").dicts()),
         "prefix_hits": _first(
             [r for r in run.query("hit_rate").dicts() if not r["resumed"]], "rate"
         ),
@@ -39,7 +42,6 @@ def picture(run: Run) -> dict[str, Any]:
     }
     if engine is None:
         return {"numbers": numbers, "first": 0, "last": 0, "columns": [], "rows": [], "lanes": []}
-    a, b = facts["first_step"], facts["last_step"]
     short = b - a < MAX_LANE_STEPS
     return {
         "numbers": numbers,
@@ -83,6 +85,21 @@ def _stays(run: Run, engine: int) -> list[Stay]:
                 continue
         stays.append((request, step, after, step))
     return stays
+
+
+def _longest(run: Run) -> tuple[int | None, int, int]:
+    """The engine with most steps, its first and its last; None: no steps were recorded."""
+    rows = run.sql(
+        "SELECT engine_id, min(step), max(step) FROM step GROUP BY ALL"
+        " ORDER BY count(*) DESC, engine_id LIMIT 1"
+    ).rows
+    return rows[0] if rows else (None, 0, 0)
+
+
+def _budget_used(engines: list[dict[str, Any]]) -> float | None:
+    """Of what all steps of all engines might have computed, the share that they did."""
+    offered = sum(use["offered_tokens"] for use in engines)
+    return sum(use["used_tokens"] for use in engines) / offered if offered else None
 
 
 def _first(rows: list[dict[str, Any]], name: str) -> float | None:

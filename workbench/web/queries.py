@@ -123,6 +123,14 @@ def steps(run: Run, *, engine: int, a: int, b: int) -> dict[str, Any]:
     }
 
 
+def has_step(run: Run, *, engine: int, step: int) -> bool:
+    """Whether the run has got as far as this step; the one after the last holds what came behind it."""
+    ((first, last),) = run.sql(
+        f"SELECT min(step), max(step) FROM step WHERE engine_id = {engine}"
+    ).rows
+    return first is not None and first <= step <= last + 1
+
+
 def lives(run: Run, *, engine: int) -> dict[str, Any]:
     """The newest 20,000 requests in order of arrival, each from arrival to end in steps and in time."""
     text = _LIVES.format(engine=engine, limit=MAX_LIVES, victims=VICTIMS)

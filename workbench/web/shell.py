@@ -3,6 +3,7 @@
     /                    start: runs and live servers        /metrics/RUN     numbers
     /replay/RUN?step=65  the run itself                      /sql/RUN?q=...   any question
     /playground          chat with the served model         /learn/11        lessons
+    /drill/concept/q02   interview practice
 
 Invariant: the address alone decides what is shown; language and theme come with the browser's cookies.
 """
@@ -17,11 +18,12 @@ from dash.development.base_component import Component
 
 from tracing.errors import TraceError
 from workbench.look.words import Words
+from workbench.web.desk import Desk
 from workbench.web.library import Library
-from workbench.web.pages import learn, metrics, playground, replay, sql, start
-from workbench.web.parts import attributes, request_theme, request_words
+from workbench.web.pages import drill, learn, metrics, playground, replay, sql, start
+from workbench.web.parts import attributes, request_theme, request_words, said
 
-NAV = ("runs", "replay", "metrics", "sql", "playground", "learn")
+NAV = ("runs", "replay", "metrics", "sql", "playground", "learn", "drill")
 Page = Callable[[Library, Words, str | None, str], Component]
 PAGES: dict[str, Page] = {
     "": start.page,
@@ -30,14 +32,17 @@ PAGES: dict[str, Page] = {
     "sql": sql.page,
     "playground": playground.page,
     "learn": learn.page,
+    "drill": drill.page,
 }
 
 
-def set_up(dash: Dash, library: Library) -> None:
+def set_up(dash: Dash, library: Library, desk: Desk) -> None:
     """Give the app its layout and all callbacks."""
     dash.layout = layout
-    for module in (start, metrics, sql):
-        module.register(dash, library)
+    start.register(dash, library)
+    metrics.register(dash, library)
+    sql.register(dash, library, desk)
+    drill.register(dash, library)
 
     @dash.callback(
         Output("page", "children"),
@@ -68,6 +73,9 @@ def layout() -> dmc.MantineProvider:
                     _tools(words),
                 ],
                 className="topbar",
+            ),
+            html.Div(
+                className="offline", hidden=True, role="alert", **attributes(data_mount="pulse")
             ),
             html.Main(id="page", tabIndex="-1"),
             _help(words),
@@ -137,7 +145,7 @@ def _help(words: Words) -> html.Dialog:
 
 def _parse(path: str | None) -> tuple[str, str | None]:
     parts = (path or "/").strip("/").split("/")
-    return parts[0], unquote(parts[1]) if len(parts) > 1 else None
+    return parts[0], unquote("/".join(parts[1:])) if len(parts) > 1 else None
 
 
 def _lay_out(library: Library, words: Words, kind: str, run: str | None, search: str) -> Component:
@@ -146,7 +154,7 @@ def _lay_out(library: Library, words: Words, kind: str, run: str | None, search:
         return PAGES.get(kind, start.page)(library, words, run, search)
     except TraceError as error:
         home = dcc.Link(words("web.nav.runs"), href="/", className="button primary")
-        text = [html.B(words("web.state.error")), html.P(str(error)), home]
+        text = [html.B(words("web.state.error")), html.P(said(words, error)), home]
         return html.Div(html.Div(text, className="statebox alarm"), className="plainpage")
 
 

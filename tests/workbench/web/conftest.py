@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 import tracing
 from tests.workbench.web.hostile import record_hostile_run
@@ -55,8 +55,12 @@ class Tab:
     def until(self, what: str, seconds: float = 30) -> Any:
         """Wait until an expression is true in the page; its policy forbids wait_for_function."""
         for _ in range(int(seconds * 20)):
-            if value := self.page.evaluate(what):
-                return value
+            try:
+                if value := self.page.evaluate(what):
+                    return value
+            except Error as error:  # the page went on to another one just now
+                if "Execution context was destroyed" not in str(error):
+                    raise
             self.page.wait_for_timeout(50)
         seen = self.page.inner_text("body")[:300]
         raise AssertionError(

@@ -42,6 +42,34 @@ def test_lines_are_labelled_at_their_end_and_never_too_many() -> None:
     assert figure["layout"]["showlegend"] is False
 
 
+def test_fewer_points_keep_every_peak() -> None:
+    rows = [{"x": i, "y": 1000 if i == 4321 else -5 if i == 77 else i % 3} for i in range(9_001)]
+    kept = figures.thinned(rows, "y")
+    assert {row["x"] for row in kept} >= {4321, 77, 9_000}
+    assert len(kept) <= figures.MAX_POINTS + 1
+    assert [row["x"] for row in kept] == sorted(row["x"] for row in kept)
+    assert figures.bucket(len(rows)) == 10
+    assert figures.thinned(rows[:2_000], "y") == rows[:2_000]
+
+
+def test_nothing_is_drawn_between_steps_that_are_not_in_the_answer() -> None:
+    gapless = figures.quick_chart(("step", "n"), [(i, i) for i in range(5)], "light")
+    chosen = figures.quick_chart(("step", "n"), [(9, 1), (4, 7), (5, 2)], "light")
+    assert gapless is not None
+    assert chosen is not None
+    assert gapless["data"][0]["mode"] == "lines"
+    assert chosen["data"][0]["mode"] == "markers"
+    assert chosen["data"][0]["x"] == [4, 5, 9]
+
+
+def test_labels_at_line_ends_lie_apart_on_the_axis_that_is_drawn() -> None:
+    rows = [{"x": i, "a": 4000 if i == 1 else 3, "b": 2 + i} for i in range(3)]
+    figure = figures.over_steps(rows, "light", x="x", lines={"a": "a", "b": "b"})
+    notes = figure["layout"]["annotations"]
+    at = sorted(n["y"] / 4000 * figures.PLOT_PX + n["yshift"] for n in notes)
+    assert at[1] - at[0] >= figures.LABEL_PX - 1
+
+
 @pytest.mark.parametrize(
     ("columns", "rows", "kind"),
     [

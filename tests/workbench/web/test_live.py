@@ -16,6 +16,8 @@ import pytest
 import tracing
 from tests.workbench.toy_run import ToyRun, make_toy_run
 from tests.workbench.web.conftest import Tab
+from workbench.look.words import Words
+from workbench.servers import RunningServer, announced
 from workbench.web.child import web_process
 
 NAME = "live-run"
@@ -67,10 +69,18 @@ def test_the_page_follows_a_run_and_agrees_with_the_engine(
     recording.close()
     tab.until("document.querySelector('.badge').dataset.kind === 'ended'")
     assert f"step {toy.core.scheduler.num_steps - 1}" in tab.page.inner_text(".badge")
+    # The badge says more now, and the scrubber makes room for it.
+    tab.until(
+        "document.querySelector('.scrubber canvas').getBoundingClientRect().right"
+        " < document.querySelector('.transport .right').getBoundingClientRect().left"
+    )
+    clock = "window.cutaway.get().run.baseNs"
+    began = tab.page.evaluate(clock)
     tab.page.reload()
     tab.until("window.cutaway?.report()?.state === 'ready'")
     tab.settled()
     assert tab.page.inner_text(".badge") == "Replay"
+    assert tab.page.evaluate(clock) == began, "the same time, however early the page was opened"
 
 
 def compare(tab: Tab, toy: ToyRun) -> None:
@@ -89,6 +99,51 @@ def compare(tab: Tab, toy: ToyRun) -> None:
     assert ends <= toy.num_requests
     lives = tab.page.evaluate("window.cutaway.get().run.lives.length")
     assert lives == toy.num_requests
+
+
+def test_metrics_of_a_live_run_come_by_themselves(tab: Tab, recording: tracing.Recording) -> None:
+    tab.open(f"/metrics/{NAME}?lang=zh")
+    tab.until("document.querySelector('.statebox.on-norequest') !== null")
+    assert Words("zh")("web.state.norequest") in tab.page.inner_text(".metrics")
+    toy = make_toy_run(recording.recorder("core"), recording.recorder("api"))
+    number = "document.querySelector('[data-metric=requests] b')?.innerText"
+    for _ in range(2):
+        toy.run(20)
+        tab.until(f"{number} === '{toy.num_requests}'")
+    tab.until("document.querySelectorAll('.chart .main-svg').length > 0")
+    toy.drain()
+    recording.close()
+    seen = tab.until(number)
+    assert seen == str(toy.num_requests)
+
+
+def test_a_workbench_that_does_not_answer_is_said(tab: Tab) -> None:
+    tab.open("/learn?lang=zh")
+    tab.until("document.querySelector('.offline') !== null")
+    tab.page.context.set_offline(True)
+    tab.until("!document.querySelector('.offline').hidden")
+    assert Words("zh")("web.state.offline") in tab.page.inner_text(".offline")
+    tab.page.context.set_offline(False)
+    tab.until("document.querySelector('.offline').hidden")
+    tab.errors = [error for error in tab.errors if "ERR_INTERNET_DISCONNECTED" not in error]
+
+
+def test_the_playground_goes_on_when_a_server_comes_and_says_when_it_went(tab: Tab) -> None:
+    words = Words("zh")
+    tab.open("/playground?lang=zh")
+    tab.until("document.querySelector('.statebox') !== null")
+    assert words("web.chat.nobody_why") in tab.page.inner_text("#page")
+    with announced(RunningServer(os.getpid(), "http://127.0.0.1:1", "toy", None)):
+        tab.until("window.cutaway?.report('chat') !== null")
+        assert tab.page.locator(".gone").is_hidden()
+        tab.page.fill(".chat textarea", "Hello")
+        tab.page.keyboard.press("Enter")
+        tab.until("document.querySelector('.chatlog .note.alarm') !== null")
+        assert "没有回答" in tab.page.inner_text(".chatlog")
+    tab.until("!document.querySelector('.gone').hidden")
+    assert words("web.chat.gone") in tab.page.inner_text(".chat")
+    assert tab.page.locator(".chat [type=submit]").is_disabled()
+    tab.errors = [error for error in tab.errors if "502" not in error]
 
 
 def test_a_lost_line_is_said_and_mended(recording: tracing.Recording, tab: Tab) -> None:

@@ -1,5 +1,6 @@
 """The other pages in Chromium: start, metrics, SQL; languages, themes, sizes; text that wants to be code."""
 
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -76,6 +77,36 @@ def test_sql_is_asked_shown_taken_along_and_guarded(tab: Tab, tmp_path: Path) ->
         tab.until("document.querySelector('#sql-count')?.innerText === 'rows: 1'")
 
 
+def test_a_question_without_end_holds_up_nobody(tab: Tab, new_tab: Callable[..., Tab]) -> None:
+    lang = "zh"
+    endless = "select len(list_distinct(range(10000000)))"
+    refused = "document.querySelector('#sql-answer .alarm')?.innerText ?? ''"
+    visit(tab, f"/sql/{RUN}?lang={lang}")
+    tab.page.fill("#sql-text", endless)
+    tab.page.click("#sql-run")
+    tab.until("!document.getElementById('sql-stop').hidden")
+    visit(new_tab(), f"/metrics/{RUN}")
+    tab.page.click("#sql-stop")
+    tab.until(f"({refused}).includes('{Words(lang)('web.refusal.put_aside')}')")
+    for bad, key in (
+        ("select list_sum(range(1000000000))", "too_much"),
+        ("drop table step", "not_a_question"),
+    ):
+        tab.page.fill("#sql-text", bad)
+        tab.page.click("#sql-run")
+        tab.until(f"({refused}).includes('{Words(lang)(f'web.refusal.{key}')}')")
+    # Asked anew, it is put aside; and the address asks what is asked here.
+    tab.page.fill("#sql-text", endless)
+    tab.page.click("#sql-run")
+    tab.page.fill("#sql-text", "select 41 + 1 as fine")
+    tab.page.click("#sql-run")
+    tab.until("document.querySelector('.ag-center-cols-container .ag-row')?.innerText === '42'")
+    tab.until("location.search.includes('fine')")
+    tab.page.reload()
+    tab.until(READY["sql"])
+    assert tab.page.input_value("#sql-text") == "select 41 + 1 as fine"
+
+
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_every_page_speaks_the_language_fits_the_window_and_asks_nobody_else(
     tab: Tab, lang: str
@@ -141,7 +172,10 @@ def test_hostile_text_stays_text_on_every_page(tab: Tab) -> None:
     # Neither what asks for a run that is none, nor what asks nonsense, gets more than words.
     tab.open(f"/replay/{quote('no such run')}")
     tab.until("document.querySelector('.statebox') !== null")
-    assert "there is no run" in tab.page.inner_text(".statebox")
+    assert "There is no run of this name" in tab.page.inner_text(".statebox")
+    tab.open(f"/replay/{quote('no such run')}?lang=zh")
+    tab.until("document.querySelector('.statebox') !== null")
+    assert Words("zh")("web.refusal.unknown_run") in tab.page.inner_text(".statebox")
     tab.errors = [error for error in tab.errors if "404" not in error]
 
 

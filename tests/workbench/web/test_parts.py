@@ -20,7 +20,8 @@ from workbench.web import queries
 from workbench.web.library import MAX_OPEN, Library, UnknownRun
 from workbench.web.pages.sql import METRICS, saved_text
 from workbench.web.palette_css import tokens_css
-from workbench.web.pictures import lanes, picture
+from workbench.web.parts import said
+from workbench.web.pictures import _budget_used, lanes, picture
 from workbench.web.titles import run_sentence, run_title
 
 HERE = Path(workbench.web.__file__).parent
@@ -204,7 +205,7 @@ def test_a_run_has_a_title_and_a_sentence() -> None:
 
 def test_saved_queries_run_as_they_stand(run: Run) -> None:
     for name in METRICS:
-        assert run.sql(saved_text(name)).columns, name
+        assert run.sql(saved_text(name, "en")).columns, name
 
 
 # -- colours -------------------------------------------------------------------------------------------------
@@ -240,3 +241,24 @@ def test_the_browser_gets_the_whole_palette() -> None:
         assert f'data-theme="{theme}"' in css
         for i, hue in enumerate(palette()["hues"][theme]):
             assert f"--hue{i}: {hue};" in css
+
+
+def test_every_error_with_a_key_is_said_in_both_languages() -> None:
+    def kinds(kind: type[TraceError]) -> set[type[TraceError]]:
+        return {kind} | {below for sub in kind.__subclasses__() for below in kinds(sub)}
+
+    keyed = [kind for kind in kinds(TraceError) if kind.key is not None]
+    assert len(keyed) > 5
+    for lang in LANGUAGES:
+        for kind in keyed:
+            assert said(Words(lang), kind("x")) != "x"
+    assert said(Words("zh"), TraceError("the database's own words")) == "the database's own words"
+
+
+def test_numbers_of_a_run_are_of_all_its_engines(run: Run) -> None:
+    found = picture(run)["numbers"]["budget_used"]
+    (use,) = run.query("budget_use").dicts()
+    assert found == use["share"]
+    twice = [{"used_tokens": 10, "offered_tokens": 100}, {"used_tokens": 90, "offered_tokens": 100}]
+    assert _budget_used(twice) == 0.5
+    assert _budget_used([]) is None

@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from tests.workbench.web.conftest import RUN
+from workbench.look.words import Words
 from workbench.web.command import WebError, web
 from workbench.web.security import Guard, content_policy
 
@@ -101,7 +102,23 @@ def test_what_is_asked_of_a_run_is_checked(client: TestClient) -> None:
     assert ask(f"{base}/next", params=nonsense).status_code == 422
     found = ask(f"{base}/request", params={"external": "' OR '1'='1"})
     assert found.json() == {"request_id": None}
-    assert client.post("/data/servers/1/chat", json={}).status_code == 404
+    mark = {"engine": 0, "kind": "step", "lang": "en"}
+    for step, status in ((-1, 400), (10**6, 400), (3, 200)):
+        assert ask(f"{base}/why", params={**mark, "step": step}).status_code == status
+    in_chinese = {"cookie": "cutaway_lang=zh"}
+    for path, key in (("/data/servers/1/chat", "server_gone"), ("/data/runs/x/stream", "")):
+        answer = client.request("POST" if key else "GET", path, headers=in_chinese)
+        assert answer.status_code == 404
+        assert answer.json()["error"] == Words("zh")(f"web.refusal.{key or 'unknown_run'}")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b'{"output": "x"}', b'{"output": "x", "inputs": [1]}']
+)
+def test_what_is_no_callback_of_a_page_is_refused(client: TestClient, body: bytes) -> None:
+    headers = {"content-type": "application/json"}
+    answer = client.post("/_dash-update-component", content=body, headers=headers)
+    assert answer.status_code == 400
 
 
 @pytest.mark.parametrize(

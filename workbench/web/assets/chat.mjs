@@ -22,10 +22,18 @@ export class Chat {
     }, { signal });
     root.querySelector('[data-do=stopanswer]').addEventListener('click', () => this.request?.abort(), { signal });
     root.querySelector('[data-do=newchat]').addEventListener('click', () => { this.history = []; this.log.replaceChildren(); this.field.focus(); }, { signal });
+    // Served again under the same number, it may be talked to again.
+    document.addEventListener('cutaway:servers', (event) => this.onServers(event.detail), { signal });
     loadWords();
   }
 
   stop() { this.bound.abort(); this.request?.abort(); }
+
+  onServers(servers) {
+    const isGone = !servers.some((server) => String(server.pid) === this.root.dataset.server);
+    this.root.querySelector('.gone').hidden = !isGone;
+    this.root.querySelector('[type=submit]').disabled = isGone;
+  }
   report() { return { busy: Boolean(this.request), turns: this.history.length, followed: this.followed ?? null }; }
 
   line(kind, text) {
@@ -54,6 +62,7 @@ export class Chat {
       this.history.push({ role: 'assistant', content: body.textContent });
     } catch (error) {
       if (error.name === 'AbortError') this.note(body, t('chat.stopped'));
+      else if (error instanceof TypeError) { this.history.pop(); this.note(body, t('chat.broken'), 'alarm'); }  // the browser's own words
       else { this.history.pop(); this.note(body, error.message || t('state.offline'), 'alarm'); }
     }
     this.request = null;

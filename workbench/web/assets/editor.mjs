@@ -7,6 +7,8 @@ const WORDS = new Set(`select from where group by order limit as and or not null
   then else end having distinct union all between like desc asc filter over partition qualify exists describe show
   tables explain cast interval true false offset values unnest semi anti`.split(/\s+/));
 
+const MAX_ADDRESS = 8000;
+
 export class Editor {
   constructor(root) {
     this.root = root;
@@ -21,12 +23,26 @@ export class Editor {
       const at = event.target.closest('[data-insert]');
       if (at) this.insert(at.dataset.insert);
     }, { signal: this.bound.signal });
+    // Nobody waits for an answer any more: by the button, or because the page is left.
+    document.getElementById('sql-stop').addEventListener('click', () => this.putAside(), { signal: this.bound.signal });
+    addEventListener('pagehide', () => this.putAside(), { signal: this.bound.signal });
     // Dash may set the text from the server: a saved query, a link.
     this.watch = setInterval(() => { if (this.field.value !== this.painted) this.paint(); }, 150);
     this.paint();
   }
 
-  stop() { this.bound.abort(); clearInterval(this.watch); }
+  stop() { this.bound.abort(); clearInterval(this.watch); clearTimeout(this.timer); this.putAside(); }
+
+  putAside() { navigator.sendBeacon(`/data/asked/${this.root.dataset.asker}/stop`); }
+
+  /** The address asks what is asked here; at most once in a while, because browsers punish more. */
+  remember() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      const q = this.field.value, query = q.length <= MAX_ADDRESS ? `?${new URLSearchParams({ q })}` : '';
+      history.replaceState(history.state, '', location.pathname + query);
+    }, 300);
+  }
 
   key(event) {
     if (event.key === 'Tab' && !event.shiftKey && !event.altKey && !event.ctrlKey) { event.preventDefault(); this.insert('  '); }
@@ -43,6 +59,7 @@ export class Editor {
   }
 
   paint() {
+    if (this.painted !== undefined && this.field.value !== this.painted) this.remember();
     this.painted = this.field.value;
     const parts = this.painted.split(/(--[^\n]*|'(?:[^']|'')*'|\b[A-Za-z_]\w*\b|\b\d+(?:\.\d+)?\b)/);
     this.copy.replaceChildren(...parts.map((part) => {

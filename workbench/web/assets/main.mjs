@@ -5,16 +5,19 @@
  */
 
 import { Chat } from './chat.mjs';
+import { Countdown } from './countdown.mjs';
 import { Editor } from './editor.mjs';
 import { Find } from './find.mjs';
 import { KEYS, isTyping } from './keys.mjs';
 import { Preview } from './preview.mjs';
+import { Awaiting, Pulse } from './pulse.mjs';
 import { Replay } from './replay.mjs';
 import { RunPicture } from './picture.mjs';
 import { Legend } from './legend.mjs';
 import { loadWords, t } from './words.mjs';
 
-const CLASSES = { replay: Replay, preview: Preview, picture: RunPicture, legend: Legend, editor: Editor, chat: Chat, find: Find };
+const CLASSES = { replay: Replay, preview: Preview, picture: RunPicture, legend: Legend, editor: Editor, chat: Chat, find: Find, countdown: Countdown,
+  pulse: Pulse, awaiting: Awaiting };
 const mounted = new Map();
 
 function look() {

@@ -129,6 +129,7 @@ export class Replay {
     const observer = new ResizeObserver(() => this.state.touch('size'));
     observer.observe(this.root);
     observer.observe(this.map.plot);
+    observer.observe(this.scrubber.root);  // the badge beside it says more at times
     this.parts.push({ stop: () => observer.disconnect() });
   }
 

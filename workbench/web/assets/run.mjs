@@ -24,7 +24,7 @@ export class Run {
     this.config = JSON.parse(overview.run?.config || '{}');
     this.engines = overview.engines;
     this.live = overview.live;
-    this.baseNs = overview.facts.start_ns ?? overview.run?.created_ns ?? 0;
+    this.baseNs = overview.facts.start_ns ?? null;  // null: nothing has happened yet
     this.blockSize = overview.facts.block_size || 16;
     this.numBlocks = overview.facts.num_blocks || 0;
     this.steps = new Map();
@@ -65,26 +65,31 @@ export class Run {
   }
 
   path(what) { return `/data/runs/${encodeURIComponent(this.name)}/${what}`; }
-  ms(ns) { return ns === null || ns === undefined ? null : (ns - this.baseNs) / 1e6; }
+  /** A run begins with its first arrival or step, whichever comes first. */
+  ms(ns) {
+    if (ns === null || ns === undefined) return null;
+    this.baseNs ??= ns;
+    return (ns - this.baseNs) / 1e6;
+  }
   onChange(listener) { this.listeners.add(listener); return () => this.listeners.delete(listener); }
   changed(what) { this.version += 1; for (const listener of this.listeners) listener(what); }
 
   /** What the whole-run views need: coarse columns and requests. */
   async load() {
     if (this.last < this.first) return;
-    const [coarse, lives] = await Promise.all([
-      this.bins(this.first, this.last, COARSE), ask(this.path('lives'), { engine: this.engine })]);
-    this.coarse = coarse;
-    for (const life of objects(lives)) this.addLife(life);
+    const [bins, lives] = await Promise.all([
+      this.askBins(this.first, this.last, COARSE), ask(this.path('lives'), { engine: this.engine })]);
+    const came = objects(lives);
+    this.ms(Math.min(...[bins[0]?.start_ns, came[0]?.arrival_ns].filter((ns) => ns !== undefined)));
+    this.coarse = bins.map((bin) => this.timed(bin));
+    for (const life of came) this.addLife(life);
     this.isCut = lives.rows.length >= 20000;
     this.changed('load');
   }
 
-  async bins(a, b, most) {
-    const answer = await ask(this.path('bins'), { engine: this.engine, a, b, most });
-    return objects(answer).map((bin) => ({
-      ...bin, start: this.ms(bin.start_ns), end: this.ms(bin.end_ns), slowest: bin.slowest_ns / 1e6 }));
-  }
+  async bins(a, b, most) { return (await this.askBins(a, b, most)).map((bin) => this.timed(bin)); }
+  async askBins(a, b, most) { return objects(await ask(this.path('bins'), { engine: this.engine, a, b, most })); }
+  timed(bin) { return { ...bin, start: this.ms(bin.start_ns), end: this.ms(bin.end_ns), slowest: bin.slowest_ns / 1e6 }; }
 
   // -- steps ---------------------------------------------------------------------------------------
 

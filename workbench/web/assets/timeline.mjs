@@ -112,7 +112,7 @@ export class Timeline {
     return steps.length ? steps.reduce((best, n) => (far(n) < far(best) ? n : best)) : null;
   }
 
-  /** Steps that are not here yet, as flat boxes. Never a made-up picture. */
+  /** Steps that are not here yet, as flat boxes where nothing coarser is known. Never a made-up picture. */
   drawGaps() {
     const missing = [];
     if (!this.scale.isWide) {
@@ -126,7 +126,7 @@ export class Timeline {
       const g = view.base.getContext('2d'), p = paint.palette();
       for (const [a, b] of missing) {
         const x = this.scale.x(a), w = this.scale.x2(b) - x;
-        g.fillStyle = p.s2; g.fillRect(x, 4, w, view.height - 8);
+        if (view === this.lives || !this.run.coarse.length) { g.fillStyle = p.s2; g.fillRect(x, 4, w, view.height - 8); }
         if (!chunkFailed || w < 60) continue;
         g.setLineDash([3, 2]); g.strokeStyle = p.line2; g.strokeRect(x + 0.5, 4.5, w - 1, view.height - 9); g.setLineDash([]);
         paint.label(g, t('state.steps', { n: b - a + 1 }), x + w / 2, view.height / 2, { align: 'center' });

@@ -63,6 +63,7 @@ export class BatchView {
     const p = paint.palette();
     this.axis(g, scale, p);
     if (scale.isWide) { this.drawWide(g, scale, p); return; }
+    this.drawWide(g, scale, p, missing(scale));
     const gap = scale.w >= 6 ? 1 : 0;
     for (let n = scale.a; n <= scale.b; n += 1) {
       const step = this.run.step(n);
@@ -113,9 +114,9 @@ export class BatchView {
   }
 
   /** Columns of many steps: their largest prefill and decode, in grey. */
-  drawWide(g, scale, p) {
-    for (const bin of binsOf(scale)) {
-      const x = scale.x(bin.step), w = Math.max(1, scale.x2(bin.last_step) - x);
+  drawWide(g, scale, p, bins = binsOf(scale)) {
+    for (const bin of bins) {
+      const [x, x2] = extent(bin, scale), w = Math.max(1, x2 - x);
       g.fillStyle = p.line2;
       const h = this.tokens(bin.prefill);
       if (bin.prefill) g.fillRect(x, this.bottom - h, w, h);
@@ -166,6 +167,20 @@ export class BatchView {
     const step = this.run.step(n);
     return step ? this.marks(step).map(([, , row]) => ({ view: 'batch', kind: 'row', step: n, request: row.id })) : [];
   }
+}
+
+/** Columns of steps that are on their way: what is known of them until they are here, coarser but true. */
+export function missing(scale) {
+  const isHere = (bin) => {
+    for (let n = Math.max(scale.a, bin.step); n <= Math.min(scale.b, bin.last_step); n += 1) if (!scale.run.step(n)?.done) return false;
+    return true;
+  };
+  return binsOf(scale).filter((bin) => !isHere(bin));
+}
+
+/** Where a column begins and ends; it may reach over the edge of the window. */
+export function extent(bin, scale) {
+  return [Math.max(scale.left, scale.x(bin.step)), Math.min(scale.left + scale.width, scale.x2(bin.last_step))];
 }
 
 /** The coarse columns that a wide scale shows. */

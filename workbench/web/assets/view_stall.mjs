@@ -7,7 +7,7 @@
  */
 
 import * as paint from './paint.mjs';
-import { binsOf } from './view_batch.mjs';
+import { binsOf, extent, missing } from './view_batch.mjs';
 import { GUTTER, duration, niceAbove } from './scale.mjs';
 import { t } from './words.mjs';
 
@@ -23,9 +23,10 @@ export class StallView {
 
   draw(g, scale, state) {
     const p = paint.palette();
-    const columns = scale.isWide ? binsOf(scale).map((bin) => ({
-      x: scale.x(bin.step), x2: scale.x2(bin.last_step), cost: bin.slowest,
-      prefill: bin.tokens ? bin.prefill_tokens / bin.tokens : 0 })) : this.columns(scale);
+    const wide = (scale.isWide ? binsOf(scale) : missing(scale)).map((bin) => ({
+      x: extent(bin, scale)[0], x2: extent(bin, scale)[1], cost: bin.slowest,
+      prefill: bin.tokens ? bin.prefill_tokens / bin.tokens : 0 }));
+    const columns = scale.isWide ? wide : [...wide, ...this.columns(scale)];
     this.most = niceAbove(Math.max(1e-6, ...columns.map((c) => c.cost)) * 1.02);
     const gap = scale.w >= 6 ? 1 : 0;
     for (const c of columns) this.drawColumn(g, c, gap, p);

@@ -11,7 +11,7 @@ Invariant: every number comes from a file of `tracing/sql`, and links to its tex
 import asyncio
 from typing import Any
 
-from dash import Dash, Input, Output, State, dcc, html
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from tracing.reader import Run
@@ -20,7 +20,15 @@ from tracing.store import query_text
 from workbench.look.words import Words
 from workbench.web import figures, queries
 from workbench.web.library import Library
-from workbench.web.parts import attributes, count, duration, request_words, sql_link, term
+from workbench.web.parts import (
+    attributes,
+    count,
+    duration,
+    request_words,
+    sql_link,
+    state_box,
+    term,
+)
 from workbench.web.titles import run_title
 
 METRICS = ("ttft_ns", "itl_ns", "tpot_ns", "queue_ns", "e2e_ns")
@@ -28,35 +36,16 @@ PERCENTILES = ("p50", "p95", "p99")
 NEEDED = {"p95": 20, "p99": 100}
 """Samples from which a percentile can be estimated: at least one lies beyond it."""
 COLUMNS = 600
+LOOK_MS = 3_000
+Seen = list[int]
+"""Requests, open ones, steps and tokens that the numbers on the screen were made of."""
 
 
 def page(library: Library, words: Words, run: str | None, search: str) -> html.Div:
     """Numbers of one run; without a name, of the newest. Raises TraceError if there is none."""
     name = run or library.newest()
     _, info = library.find(name)
-    body = library.ask(name, lambda opened: _body(words, name, info, opened))
-    return html.Div(body, className="metrics")
-
-
-def register(dash: Dash, library: Library) -> None:
-    """Charts follow the theme, and a live run's numbers are asked again."""
-
-    @dash.callback(
-        Output("charts", "children"),
-        Input("theme", "data"),
-        Input("metrics-run", "data"),
-        State("address", "pathname"),
-    )
-    async def draw(theme: str | None, run: str | None, _: str | None) -> list[Component]:
-        if run is None:
-            return []
-        words = request_words()
-        return await asyncio.to_thread(
-            library.ask, run, lambda opened: charts(words, run, opened, theme or "light")
-        )
-
-
-def _body(words: Words, name: str, info: RunInfo, run: Run) -> list[Component]:
+    body, seen = library.ask(name, lambda opened: numbers(words, name, info, opened))
     head = html.Header(
         [
             html.H1(run_title(words, name, info), title=name),
@@ -64,13 +53,72 @@ def _body(words: Words, name: str, info: RunInfo, run: Run) -> list[Component]:
         ],
         className="runhead",
     )
+    sealed = info.state == "sealed"
+    return html.Div(
+        [
+            head,
+            dcc.Store(id="metrics-run", data=name),
+            dcc.Store(id="metrics-seen", data=seen),
+            dcc.Interval(id="metrics-look", interval=LOOK_MS, disabled=sealed),
+            html.Div(body, id="metrics-numbers", className="metricsbody"),
+            html.Div(id="charts", className="charts"),
+        ],
+        className="metrics",
+    )
+
+
+def register(dash: Dash, library: Library) -> None:
+    """Charts follow the theme; a live run is looked at again until it is sealed."""
+
+    @dash.callback(
+        Output("metrics-numbers", "children"),
+        Output("metrics-seen", "data"),
+        Output("metrics-look", "disabled"),
+        Input("metrics-look", "n_intervals"),
+        State("metrics-run", "data"),
+        State("metrics-seen", "data"),
+        prevent_initial_call=True,
+    )
+    async def look(_: int | None, run: str, before: Seen) -> Any:
+        words = request_words()
+
+        def ask() -> tuple[list[Component], Seen, bool]:
+            _, info = library.find(run)
+            body, seen = library.ask(run, lambda opened: numbers(words, run, info, opened, before))
+            return body, seen, info.state == "sealed"
+
+        body, seen, sealed = await asyncio.to_thread(ask)
+        if seen == before:  # nothing happened: nothing is drawn again
+            return no_update, no_update, sealed
+        return body, seen, sealed
+
+    @dash.callback(
+        Output("charts", "children"),
+        Input("theme", "data"),
+        Input("metrics-seen", "data"),
+        State("metrics-run", "data"),
+    )
+    async def draw(theme: str | None, seen: Seen | None, run: str | None) -> list[Component]:
+        if run is None or not seen or not any(seen):
+            return []
+        words = request_words()
+        return await asyncio.to_thread(
+            library.ask, run, lambda opened: charts(words, run, opened, theme or "light")
+        )
+
+
+def numbers(
+    words: Words, name: str, info: RunInfo, run: Run, before: Seen | None = None
+) -> tuple[list[Component], Seen]:
+    """Tiles and latencies, or why there are none; and what they were made of (made only if that is new)."""
     (facts,) = run.query("summary").dicts()
-    if not facts["requests"] and not facts["steps"]:
-        text = [html.B(words("web.state.empty")), html.P(words("web.state.empty_why"))]
-        return [head, html.Div(text, className="statebox")]
+    seen = [facts["requests"], facts["open_requests"], facts["steps"], facts["output_tokens"]]
+    if seen == before:
+        return [], seen
+    if not any(seen):
+        why = "norequest" if info.state != "sealed" else "empty"
+        return [state_box(words, why)], seen
     return [
-        head,
-        dcc.Store(id="metrics-run", data=name),
         html.Section(tiles(words, name, run, facts), className="tiles"),
         html.Section(
             [
@@ -85,8 +133,7 @@ def _body(words: Words, name: str, info: RunInfo, run: Run) -> list[Component]:
             ],
             className="card",
         ),
-        html.Div(id="charts", className="charts"),
-    ]
+    ], seen
 
 
 def tiles(words: Words, name: str, run: Run, facts: dict[str, Any]) -> list[Component]:
@@ -97,15 +144,18 @@ def tiles(words: Words, name: str, run: Run, facts: dict[str, Any]) -> list[Comp
         _tile(words, name, "prompt", _per_second(words, rate["prompt_tokens_per_s"]), "throughput"),
         _tile(words, name, "requests", count(facts["requests"]), "summary"),
     ]
-    for use in run.query("budget_use").dicts()[:1]:
-        made.append(_tile(words, name, "budget", _share(use["share"]), "budget_use"))
-        made.append(_tile(words, name, "rows", f"{use['mean_rows']:.1f}", "budget_use"))
+    uses = run.query("budget_use").dicts()
+    if uses:
+        made.append(_tile(words, name, "budget", _each(uses, "share"), "budget_use"))
+        rows = " · ".join(f"{use['mean_rows']:.1f}" for use in uses)
+        made.append(_tile(words, name, "rows", rows, "budget_use"))
     hits = [row for row in run.query("hit_rate").dicts() if not row["resumed"]]
     if hits:
         made.append(_tile(words, name, "hits", _share(hits[0]["rate"]), "hit_rate"))
-    for use in run.query("kv_use").dicts()[:1]:
-        made.append(_tile(words, name, "kv", _share(use["mean"]), "kv_use"))
-        made.append(_tile(words, name, "kvpeak", _share(use["peak"]), "kv_use"))
+    pools = run.query("kv_use").dicts()
+    if pools:
+        made.append(_tile(words, name, "kv", _each(pools, "mean"), "kv_use"))
+        made.append(_tile(words, name, "kvpeak", _each(pools, "peak"), "kv_use"))
     alarm = bool(facts["preemptions"])
     made.append(_tile(words, name, "preemptions", count(facts["preemptions"]), "summary", alarm))
     if facts["lost_records"]:
@@ -176,11 +226,11 @@ def charts(words: Words, name: str, run: Run, theme: str) -> list[Component]:
 
 
 def load_charts(words: Words, name: str, run: Run, theme: str) -> list[Component]:
-    """Requests, tokens and blocks over the steps of the first engine."""
+    """Requests, tokens and blocks over the steps of the engine that went furthest."""
     found = queries.overview(run)["engines"]
     if not found:
         return []
-    engine = found[0]
+    engine = max(found, key=lambda one: one["last_step"] - one["first_step"])
     span = {"engine": engine["engine_id"], "a": engine["first_step"], "b": engine["last_step"]}
     told = queries.bins(run, **span, most=COLUMNS)
     rows = [dict(zip(told["columns"], row, strict=True)) for row in told["rows"]]
@@ -225,6 +275,11 @@ def _source(words: Words, run: str, query: str) -> dcc.Link:
 
 def _per_second(words: Words, value: float | None) -> str:
     return "–" if value is None else words("web.unit.per_s", n=f"{value:,.1f}")
+
+
+def _each(engines: list[dict[str, Any]], name: str) -> str:
+    """A share of each engine: a core that was started again is another one."""
+    return " · ".join(_share(engine[name]) for engine in engines)
 
 
 def _share(value: float | None) -> str:

@@ -43,7 +43,8 @@ def _nobody(words: Words) -> html.Div:
         html.P(words("web.chat.nobody_why")),
         html.Pre("cutaway serve --web"),
     ]
-    return html.Div(html.Div(text, className="statebox"), className="plainpage")
+    box = html.Div(text, className="statebox", **attributes(data_mount="awaiting"))
+    return html.Div(box, className="plainpage")
 
 
 def _chat(words: Words, server: dict[str, Any], servers: list[dict[str, Any]]) -> html.Section:
@@ -78,6 +79,12 @@ def _chat(words: Words, server: dict[str, Any], servers: list[dict[str, Any]]) -
             ),
         ]
     )
+    gone = html.Div(
+        [html.B(words("web.chat.gone")), html.P(words("web.chat.gone_why"))],
+        className="statebox alarm gone",
+        hidden=True,
+        role="alert",
+    )
     log = html.Div(className="chatlog", role="log", **attributes(aria_live="polite"))
     about = attributes(
         data_mount="chat",
@@ -85,7 +92,7 @@ def _chat(words: Words, server: dict[str, Any], servers: list[dict[str, Any]]) -
         data_model=server["model"],
         **({"data_run": server["run"]} if server["run"] else {}),
     )
-    return html.Section([head, log, form], className="card chat", **about)
+    return html.Section([head, log, gone, form], className="card chat", **about)
 
 
 def _setting(words: Words, name: str) -> html.Label:

@@ -1,13 +1,15 @@
 """The SQL page: any question to a run, the queries that metrics are made of, and what the tables are.
 
-Asked through the reader like everything else, so it is guarded like everything else: one statement that
-reads, no files, no network, no extensions, a limit on time and rows (`tracing.store`).
+One statement that reads, no files, no network, no extensions, a limit on rows (`tracing.store`); answered at
+the desk, by a process that ends with its limits of time and memory, with this page, and with the next
+question that this page asks.
 
 Invariant: the text goes to the database as it is, and comes back as a table or as the database's own
 complaint.
 """
 
 import asyncio
+import secrets
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -22,8 +24,9 @@ from tracing.result import Result
 from tracing.store import query_names, query_text
 from workbench.look.words import Words
 from workbench.web import figures
+from workbench.web.desk import Desk
 from workbench.web.library import Library
-from workbench.web.parts import attributes, request_words
+from workbench.web.parts import attributes, request_words, said
 from workbench.web.titles import run_title
 
 START = """select step, num_rows, num_tokens, num_running, num_waiting
@@ -37,7 +40,7 @@ METRICS = (
 )
 """Saved queries that say something about a whole run."""
 SAVED = {
-    "engine": "0", "lang": "'en'", "n": "20", "step": "0", "a": "0", "b": "100", "done": "20",
+    "engine": "0", "n": "20", "step": "0", "a": "0", "b": "100", "done": "20",
     "t_ns": "9223372036854775807", "request": "(select min(request_id) from request)",
     "k_seq": "-1", "n_seq": "9223372036854775807",
 }  # fmt: skip
@@ -49,6 +52,7 @@ def page(library: Library, words: Words, run: str | None, search: str) -> html.D
     name = run or library.newest()
     _, info = library.find(name)
     asked = parse_qs(search.lstrip("?")).get("q", [START])[0]
+    asker = secrets.token_hex(8)
     tables = library.ask(name, schema)
     head = html.Header(
         [html.H1(run_title(words, name, info), title=name), html.Small(words("web.sql.what"))],
@@ -64,15 +68,16 @@ def page(library: Library, words: Words, run: str | None, search: str) -> html.D
         className="sqlside",
     )
     main = html.Div(
-        [_editor(words, asked), html.Div(id="sql-answer", className="answer")], className="sqlmain"
+        [_editor(words, asked, asker), html.Div(id="sql-answer", className="answer")],
+        className="sqlmain",
     )
-    stores = [dcc.Store(id="sql-of", data=name), dcc.Store(id="sql-ran")]
+    stores = [dcc.Store(id="sql-of", data=name), dcc.Store(id="sql-asker", data=asker)]
     return html.Div(
         [head, html.Div([main, side], className="sqlboard"), *stores], className="sqlpage"
     )
 
 
-def register(dash: Dash, library: Library) -> None:
+def register(dash: Dash, library: Library, desk: Desk) -> None:
     """Running a question, and choosing a saved one."""
 
     @dash.callback(
@@ -83,33 +88,41 @@ def register(dash: Dash, library: Library) -> None:
     async def choose(clicks: list[int | None]) -> str:
         if not any(clicks) or not isinstance(ctx.triggered_id, dict):
             raise PreventUpdate
-        return saved_text(str(ctx.triggered_id["name"]))
+        return saved_text(str(ctx.triggered_id["name"]), request_words().lang)
 
     @dash.callback(
         Output("sql-answer", "children"),
         Input("sql-run", "n_clicks"),
         State("sql-text", "value"),
         State("sql-of", "data"),
+        State("sql-asker", "data"),
         State("theme", "data"),
+        running=[
+            (Output("sql-stop", "hidden"), False, True),
+            (Output("sql-answer", "className"), "answer asked", "answer"),
+        ],
     )
     async def run_it(
-        _: int | None, text: str | None, run: str | None, theme: str | None
+        _: int | None, text: str | None, run: str | None, asker: str, theme: str | None
     ) -> list[Component]:
         if not text or run is None:
             raise PreventUpdate
         words = request_words()
         try:
-            result = await asyncio.to_thread(
-                library.ask, run, lambda opened: opened.sql(text, limit=MAX_SHOWN)
-            )
+            run_dir, _info = await asyncio.to_thread(library.find, run)
+            result = await desk.ask(run_dir, text, asker=asker, limit=MAX_SHOWN)
         except TraceError as error:
-            return [
-                html.Div(
-                    [html.B(words("web.sql.refused")), html.Pre(str(error))],
-                    className="statebox alarm",
-                )
-            ]
+            return [refusal(words, error)]
         return answer(words, run, text, result, theme or "light")
+
+
+def refusal(words: Words, error: TraceError) -> html.Div:
+    """Why there is no answer: ours in the user's language, the database's as it said it."""
+    if error.key is None:
+        said_it: list[Component] = [html.B(words("web.sql.refused")), html.Pre(str(error))]
+    else:
+        said_it = [html.B(words("web.state.error")), html.P(said(words, error))]
+    return html.Div(said_it, className="statebox alarm")
 
 
 def answer(words: Words, run: str, text: str, result: Result, theme: str) -> list[Component]:
@@ -135,9 +148,10 @@ def answer(words: Words, run: str, text: str, result: Result, theme: str) -> lis
         graph = dcc.Graph(
             figure=figure, config={"displayModeBar": False, "responsive": True}, style=height
         )
-        parts.append(
-            html.Details([html.Summary(words("web.sql.chart")), graph], open=len(result.rows) > 2)
-        )
+        inside: list[Component] = [html.Summary(words("web.sql.chart")), graph]
+        if (size := figures.bucket(len(result.rows))) > 1:
+            inside.append(html.P(words("web.sql.thinned", n=f"{size:,}"), className="note"))
+        parts.append(html.Details(inside, open=len(result.rows) > 2))
     return parts
 
 
@@ -210,11 +224,11 @@ def browser(words: Words, tables: list[tuple[str, list[tuple[str, str]]]]) -> ht
     )
 
 
-def saved_text(name: str) -> str:
+def saved_text(name: str, lang: str) -> str:
     """A saved query as it can be run: its parameters replaced by usual values."""
-    text = query_text(name)
-    for parameter in sorted(SAVED, key=len, reverse=True):
-        text = text.replace(f"${parameter}", SAVED[parameter])
+    text, values = query_text(name), {**SAVED, "lang": f"'{lang}'"}
+    for parameter in sorted(values, key=len, reverse=True):
+        text = text.replace(f"${parameter}", values[parameter])
     return text
 
 
@@ -237,7 +251,7 @@ def _first_sentence(name: str) -> str:
     return query_text(name).split("\n", 1)[0].removeprefix("-- ")
 
 
-def _editor(words: Words, text: str) -> html.Section:
+def _editor(words: Words, text: str, asker: str) -> html.Section:
     field = dcc.Textarea(
         id="sql-text", value=text, spellCheck=False, className="code",
     )  # fmt: skip
@@ -246,7 +260,7 @@ def _editor(words: Words, text: str) -> html.Section:
             html.Div(
                 [html.Pre(**attributes(aria_hidden="true")), field],
                 className="editor",
-                **attributes(data_mount="editor"),
+                **attributes(data_mount="editor", data_asker=asker),
             ),
             html.Footer(
                 [
@@ -254,6 +268,9 @@ def _editor(words: Words, text: str) -> html.Section:
                         [words("web.sql.run"), html.Kbd("Ctrl ⏎")],
                         id="sql-run",
                         className="primary",
+                    ),
+                    html.Button(
+                        words("web.sql.stop"), id="sql-stop", className="button", hidden=True
                     ),
                     html.Small(words("web.sql.guard")),
                 ]

@@ -70,19 +70,21 @@ def _numbers(words: Words) -> html.Div:
 def legend(words: Words) -> html.Details:
     """How to read the pictures; open at the first visit."""
     rows: list[Component] = [
-        html.Div(
-            [html.Canvas(**attributes(data_swatch=name)), html.Span(words(f"web.legend.{name}"))]
-        )
-        for name in LEGEND
+        html.Div([_swatch(name), html.Span(words(f"web.legend.{name}"))]) for name in LEGEND
     ]
     return html.Details(
         [
             html.Summary([html.B(words("web.legend.title")), html.Small(words("web.legend.what"))]),
             html.Div(rows, className="samples"),
-            html.Div(html.Canvas(**attributes(data_swatch="hues")), className="hues"),
+            html.Div(_swatch("hues"), className="hues"),
             html.P(words("web.legend.hues"), className="note"),
         ],
         open=True,
         className="legend",
         **attributes(data_mount="legend"),
     )
+
+
+def _swatch(name: str) -> html.Canvas:
+    """A sample that `assets/legend.mjs` draws; the words beside it say what it is."""
+    return html.Canvas(**attributes(data_swatch=name, aria_hidden="true"))
