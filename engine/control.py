@@ -165,10 +165,10 @@ class Control:
 
     def _watch(self, when: str) -> None:
         """Add a breakpoint. Raises ConfigError if the condition is none of those that are known."""
+        when = when.strip()
+        fits = self._condition(when)  # a refused one takes no number
         self._num_watches += 1
-        told = Breakpoint(self._num_watches, when.strip())
-        watch = _Watch(told, self._condition(told.when))
-        self._watches.append(watch)
+        self._watches.append(_Watch(Breakpoint(self._num_watches, when), fits))
 
     def _condition(self, when: str) -> Callable[[Batch], bool]:
         pool = self._scheduler.kv

@@ -9,6 +9,7 @@ Invariant: a request is in `held` exactly as long as its block table is not empt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import itemgetter
 from typing import Any
 
 from tracing.codes import Code
@@ -77,6 +78,7 @@ class Pool:
     def __init__(self, columns: Sequence[str], num_blocks: int | None) -> None:
         """`columns`: of table kv_event. `num_blocks` counts block 0, which is never used; None: unknown."""
         self._place = {name: i for i, name in enumerate(columns)}
+        self._columns_of = itemgetter(*(self._place[name] for name in _COLUMNS))
         self.blocks = {i: Block(i, free_key=i) for i in range(1, num_blocks or 0)}
         self.held: dict[int, int] = {}
         """Request -> number of blocks that it holds."""
@@ -99,7 +101,7 @@ class Pool:
     def apply(self, row: Sequence[Any]) -> Turn:
         """Apply one row of kv_event."""
         (step, code, block_id, num_blocks, request_id, idx, state, refs, node, key) = (
-            row[self._place[name]] for name in _COLUMNS
+            self._columns_of(row)
         )
         turn, sign = Turn.NONE, 1 if num_blocks > 0 else -1
         for j in range(abs(num_blocks)):

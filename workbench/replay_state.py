@@ -14,10 +14,10 @@ the engine's own pool, queue and batch were.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracing.codes import Code
 from tracing.keyframe import PREEMPTED, waiting_order
@@ -29,6 +29,7 @@ Facts = dict[str, Any]
 """A request: columns of `requests_at.sql`, and last_step, the last step that it was part of."""
 Token = tuple[Any, ...]
 TOKEN = ("step", "request_id", "k", "ts_ns", "gap_ns")
+KV = ("code", "request_id", "block_id", "num_blocks", "ts_ns")
 MAX_DONE = 200
 """How many requests that left are remembered."""
 ADMITTED = frozenset(
@@ -40,6 +41,23 @@ ADMITTED = frozenset(
 )
 
 
+class Part(NamedTuple):
+    """What one sequence had in a step: columns of table step_request. Many are kept, so it is a tuple."""
+
+    step: int
+    row: int
+    """Schedule order."""
+    request_id: int
+    code: int
+    num_scheduled_tokens: int
+    num_computed_tokens: int
+    num_tokens: int
+    is_prefill: bool
+    num_cached_tokens: int
+    num_draft_tokens: int = 0
+    num_accepted_tokens: int | None = None
+
+
 @dataclass(slots=True)
 class StepFacts:
     """What happened in one step, or (row None) after the last one. Rows are dicts by column."""
@@ -47,8 +65,10 @@ class StepFacts:
     step: int
     row: Facts | None = None
     """Table step."""
-    rows: list[Facts] = field(default_factory=list)
-    """Table step_request, in schedule order."""
+    parts: list[Part] = field(default_factory=list)
+    """In schedule order."""
+    admitted: list[Part] = field(default_factory=list)
+    """Those that came in with this step."""
     decisions: list[Facts] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     given: dict[int, int] = field(default_factory=dict)
@@ -70,7 +90,7 @@ class StepFacts:
     @property
     def is_empty(self) -> bool:
         """Nothing happened."""
-        lists = (self.rows, self.decisions, self.evictions, self.arrivals, self.ends, self.events)
+        lists = (self.parts, self.decisions, self.evictions, self.arrivals, self.ends, self.events)
         return self.row is None and not any(lists) and not self.left
 
 
@@ -101,10 +121,14 @@ class State:
         rows = keyframe["blocks"]["rows"]
         self.pool.load([dict(zip(names, row, strict=True)) for row in rows])
         self._facts = StepFacts(self.step)
-        self._pending_rows: dict[int, list[Facts]] = {}
-        """Rows of step_request that wait for their step to be closed, by step."""
+        self._is_planning = self._is_ahead(keyframe)
+        """The core has told of a step that it has not closed: it runs, or it is held before it runs."""
+        self._pending_parts: dict[int, list[Part]] = {}
+        """Those that wait for their step to be closed, by step."""
+        self._part_of = _getter(columns["step_request"], Part._fields)
+        self._kv_of = _getter(columns["kv_event"], KV)
         self._pending_tokens: dict[int | None, list[Token]] = {}
-        self._token_of = itemgetter(*(list(columns["token"]).index(name) for name in TOKEN))
+        self._token_of = _getter(columns["token"], TOKEN)
         self._queue: list[int] | None = None
         """The queue since the last rows; None: not looked at yet."""
         self._config_of: object = None
@@ -114,7 +138,11 @@ class State:
 
     @property
     def waiting(self) -> list[int]:
-        """The core's queue, next first. Who is still on the way to the core is not in it."""
+        """The core's queue, next first. Who is still on the way to the core is not in it.
+
+        How long it is was said when a step was closed; before the first one, and when the next one has been
+        planned since, it is everybody who neither runs nor has left.
+        """
         if self._queue is None:
             self._queue = self._find_queue()
         return self._queue
@@ -125,7 +153,9 @@ class State:
         queue = waiting_order(
             self.requests.values(), running, self.run.get("policy"), config.get("scheduling_policy")
         )
-        return queue if self.step_row is None else queue[: self.step_row["num_waiting"]]
+        if self.step_row is None or self._is_planning:
+            return queue
+        return queue[: self.step_row["num_waiting"]]
 
     @property
     def blocks(self) -> dict[int, Block]:
@@ -150,13 +180,12 @@ class State:
         for row in rows.get("request", ()):
             self._on_request(self._named("request", row))
         for row in rows.get("step_request", ()):
-            named = self._named("step_request", row)
-            self._pending_rows.setdefault(named["step"], []).append(named)
+            part = Part._make(self._part_of(row))
+            self._pending_parts.setdefault(part.step, []).append(part)
         for row in rows.get("token", ()):
             token = self._token_of(row)
             self._pending_tokens.setdefault(token[0], []).append(token)
-        for token in self._pending_tokens.pop(None, []):  # level 1: steps are not recorded
-            self._on_token(token, self._facts)
+        self._on_tokens(self._pending_tokens.pop(None, []), self._facts)  # level 1: no steps
         for table, row in self._in_order(rows):
             if table == "kv_event":
                 self._on_kv(row)
@@ -192,12 +221,11 @@ class State:
         return [(table, row) for _, table, row in found]
 
     def _on_kv(self, row: Row) -> None:
-        names = self.columns["kv_event"]
-        code, request_id = row[names.index("code")], row[names.index("request_id")]
+        self._is_planning = True
+        code, request_id, block_id, num_blocks, ts_ns = self._kv_of(row)
         if code == Code.KV_EVICT:
             self._facts.evictions.append(self.pool.eviction(row))
         elif code in HOLD and request_id is not None:
-            block_id, num_blocks = row[names.index("block_id")], row[names.index("num_blocks")]
             sign = 1 if num_blocks > 0 else -1
             for j in range(abs(num_blocks)):
                 self._facts.given[block_id + sign * j] = request_id
@@ -205,10 +233,11 @@ class State:
         if turn is Turn.BEGINS:
             self._enter(request_id)
         elif turn is Turn.ENDS and request_id in self.running:
-            self._leave(request_id, row[names.index("ts_ns")])
+            self._leave(request_id, ts_ns)
 
     def _on_decision(self, row: Facts) -> None:
         self._facts.decisions.append(row)
+        self._is_planning = True
         if row["code"] not in PREEMPTED:
             return
         request_id = row["request_id"]
@@ -226,53 +255,56 @@ class State:
         """The record that closes a step: its rows and tokens count now."""
         step, facts = row["step"], self._facts
         self._facts = StepFacts(step)
+        self._is_planning = False
         self.step = facts.step = step
         self.step_row = facts.row = row
         self.level = row["level"]
-        facts.rows = self._pending_rows.pop(step, [])
-        for part in facts.rows:
-            self._on_row(part, facts)
-        for token in self._pending_tokens.pop(step, []):
-            self._on_token(token, facts)
+        facts.parts = self._pending_parts.pop(step, [])
+        for part in facts.parts:
+            self._on_part(part, facts)
+        self._on_tokens(self._pending_tokens.pop(step, []), facts)
         self.totals["steps"] += 1
         self.totals["computed_tokens"] += row["num_tokens"]
         self.totals["prefill_tokens"] += row["num_prefill_tokens"]
         self.totals["preemptions"] += row["num_preempted"]
         return facts
 
-    def _on_row(self, row: Facts, facts: StepFacts) -> None:
-        request_id = row["request_id"]
+    def _on_part(self, part: Part, facts: StepFacts) -> None:
+        request_id = part.request_id
         request = self._request(request_id)
-        request["last_step"] = row["step"]
-        if row["code"] in ADMITTED:
-            request.update(admitted_step=row["step"], admitted_row=row["row"])
+        request["last_step"] = part.step
+        if part.code in ADMITTED:
+            facts.admitted.append(part)
+            request.update(admitted_step=part.step, admitted_row=part.row)
             request.update(away_seq=None, away_ns=None)
             if request["num_cached_tokens"] is None:
-                request["num_cached_tokens"] = row["num_cached_tokens"]
+                request["num_cached_tokens"] = part.num_cached_tokens
                 request["admitted_ns"] = facts.row["start_ns"] if facts.row else None
         if request["away_seq"] is None:
-            drafts = row["num_draft_tokens"] - (row["num_accepted_tokens"] or 0)
-            computed = row["num_computed_tokens"] + row["num_scheduled_tokens"]
-            request["num_computed_tokens"] = computed - drafts
-        gone = request_id in facts.left or request["left_ns"] is not None
-        if not self.has_blocks and not gone and request_id not in self.running:
+            drafts = part.num_draft_tokens - (part.num_accepted_tokens or 0)
+            request["num_computed_tokens"] = (
+                part.num_computed_tokens + part.num_scheduled_tokens - drafts
+            )
+        gone = request["left_ns"] is not None or request_id in facts.left
+        if not gone and not self.has_blocks and request_id not in self.running:
             self._enter(request_id)
 
-    def _on_token(self, token: Token, facts: StepFacts) -> None:
-        """Tokens are by far the most numerous rows: no dictionary is made for them."""
-        _, request_id, k, ts_ns, gap_ns = token
-        request = self._request(request_id)
-        request["num_output_tokens"] = k + 1
-        request["last_token_ns"] = ts_ns
-        self.totals["output_tokens"] += 1
-        if k == 0:
-            request["first_token_ns"] = ts_ns
-            facts.first_tokens.append((request_id, ts_ns))
-        if gap_ns is not None:
-            if gap_ns > (request["max_gap_ns"] or 0):
-                request["max_gap_ns"] = gap_ns
-            if gap_ns > (facts.max_gap_ns or 0):
-                facts.max_gap_ns = gap_ns
+    def _on_tokens(self, tokens: list[Token], facts: StepFacts) -> None:
+        """By far the most numerous rows: no dictionary is made for them."""
+        self.totals["output_tokens"] += len(tokens)
+        longest = facts.max_gap_ns or 0
+        for _, request_id, k, ts_ns, gap_ns in tokens:
+            request = self._request(request_id)
+            request["num_output_tokens"] = k + 1
+            request["last_token_ns"] = ts_ns
+            if k == 0:
+                request["first_token_ns"] = ts_ns
+                facts.first_tokens.append((request_id, ts_ns))
+            if gap_ns is not None:
+                longest = max(longest, gap_ns)
+                facts.max_gap_ns = longest
+                if gap_ns > (request["max_gap_ns"] or 0):
+                    request["max_gap_ns"] = gap_ns
 
     def _enter(self, request_id: int) -> None:
         self.running.append(request_id)
@@ -314,15 +346,30 @@ class State:
 
     def _on_event(self, row: Facts) -> None:
         self._facts.events.append(row)
+        if row["code"] == Code.PROC_DIED and row["a0"] is not None:
+            self.bury(row["a0"], row["ts_ns"])  # of a core, no request bears the number
         if row["code"] == Code.LEVEL:
             self.level = row["a1"]
 
+    def bury(self, proc_id: int, gone_ns: int) -> None:
+        """A front end has died, and with it whoever waited for its requests."""
+        for request_id, request in self.requests.items():
+            if request_id >> 32 == proc_id and request["left_ns"] is None:
+                request["left_ns"] = gone_ns
+                if request_id in self.running:
+                    self.running.remove(request_id)
+        self._queue = None
+
     def _on_proc(self, row: Facts) -> None:
-        """A new life of the core begins with an empty pool and an empty batch."""
+        """A new life of the core begins with an empty pool and batch; front ends follow each other."""
+        if row["role"] == "api":
+            fronts = {request_id >> 32 for request_id in self.requests}
+            for proc_id in (front for front in fronts if front < row["proc_id"]):
+                self.bury(proc_id, row["started_ns"])
         if row["role"] != "core" or row["engine_id"] == self.engine_id:
             return
         self.engine_id, self.level = row["engine_id"], row["level"]
-        self.step, self.step_row, self.running = -1, None, []
+        self.step, self.step_row, self.running, self._is_planning = -1, None, [], False
         self.pool = self._new_pool()
         self.totals.update(
             steps=0, computed_tokens=0, prefill_tokens=0, preemptions=0, output_tokens=0
@@ -341,6 +388,12 @@ class State:
     def _new_pool(self) -> Pool:
         num_blocks = self.run.get("num_blocks") if self.has_blocks else None
         return Pool(self.columns["kv_event"], num_blocks)
+
+    @staticmethod
+    def _is_ahead(keyframe: Mapping[str, Any]) -> bool:
+        """The keyframe's last record lies behind its last step."""
+        row, seq = keyframe["step_row"], keyframe["seq"]
+        return row is not None and seq is not None and bool(seq > row["seq"])
 
     def _config(self) -> dict[str, Any]:
         if self._config_of is not self.run:
@@ -369,6 +422,11 @@ class State:
             done.sort(key=lambda r: r["end_ns"])
             for request in done[:-MAX_DONE]:
                 del self.requests[request["request_id"]]
+
+
+def _getter(columns: Sequence[str], names: Sequence[str]) -> Callable[[Row], tuple[Any, ...]]:
+    """These columns of a row."""
+    return itemgetter(*(list(columns).index(name) for name in names))
 
 
 _FACTS = (

@@ -15,6 +15,7 @@ from itertools import takewhile
 from typing import Any
 
 from tracing.errors import TraceError
+from tracing.reader import Run
 from workbench.trace_show import Page, find_request
 
 BLOCK_SIZES = (1, 16, 64)
@@ -54,7 +55,7 @@ class Agreement:
 def show_why_miss(page: Page, name: str) -> None:
     """Print causes and counts for one request. Raises TraceError when the trace cannot say."""
     request = find_request(page, name)
-    rows, agreement = explain(page, request["request_id"])
+    rows, agreement = explain(page.run, request["request_id"], page.lang)
     if not rows:
         raise TraceError(
             f"request {request['request']} has no recorded lookup: it was never admitted, or the level was "
@@ -79,63 +80,67 @@ def show_why_miss(page: Page, name: str) -> None:
     )
 
 
-def explain(page: Page, request_id: int) -> tuple[list[dict[str, Any]], Agreement | None]:
+def causes(run: Run, request_id: int, lang: str) -> list[dict[str, Any]]:
+    """The rows alone: tokens are compared only where nothing else tells. Raises TraceError."""
+    if _has_hashes(run):
+        return run.query("why_miss", request=request_id, lang=lang).dicts()
+    return explain(run, request_id, lang)[0]
+
+
+def explain(run: Run, request_id: int, lang: str) -> tuple[list[dict[str, Any]], Agreement | None]:
     """Rows of (name, tokens, step, other, sentence) that add up to the prompt; empty: no lookup recorded."""
-    lookup = _lookup(page, request_id)
+    lookup = _lookup(run, request_id)
     if lookup is None:
         return [], None
-    agreement = _agreement(page, request_id)
-    (run,) = page.run.sql("SELECT cache_kind FROM run").dicts()
-    if run["cache_kind"] != "radix":
-        return page.rows("why_miss", request=request_id, lang=page.lang), agreement
+    agreement = _agreement(run, request_id)
+    if _has_hashes(run):
+        return run.query("why_miss", request=request_id, lang=lang).dicts(), agreement
     if agreement is None and not lookup.not_read:
         raise TraceError(
             "a radix tree's misses are found by comparing tokens, and this run did not record them: "
             "record with --record-tokens"
         )
-    return _sentences(page, _radix_causes(page, lookup, agreement)), agreement
+    return _sentences(run, lang, _radix_causes(run, lookup, agreement)), agreement
 
 
-def _radix_causes(page: Page, lookup: Lookup, agreement: Agreement | None) -> list[Cause]:
+def _has_hashes(run: Run) -> bool:
+    return bool(run.sql("SELECT cache_kind FROM run").rows[0][0] != "radix")
+
+
+def _radix_causes(run: Run, lookup: Lookup, agreement: Agreement | None) -> list[Cause]:
     """Walk the prompt from its hit on: evicted or still being computed, another salt, differs, never."""
     known = lookup.hit + lookup.given_up
-    causes: list[Cause] = [
+    found: list[Cause] = [
         ("HIT_PART", lookup.hit, None, None),
         ("MISS_FULL_HIT", lookup.given_up, None, None),
     ]
     if lookup.not_read or agreement is None:
-        return [*causes, ("HIT_NOT_READ", lookup.length - known, None, None)]
+        return [*found, ("HIT_NOT_READ", lookup.length - known, None, None)]
     unit, full = lookup.unit, lookup.length // lookup.unit * lookup.unit
     same = max(known, min(full, agreement.num_same // unit * unit))
     if same > known:
         assert agreement.owner is not None
-        pages = page.rows(
-            "evicted_pages",
-            owner=agreement.owner,
-            lo=known // unit,
-            hi=same // unit,
-            before=lookup.before,
-        )
-        for p in pages:
+        bounds = {"lo": known // unit, "hi": same // unit, "before": lookup.before}
+        for p in run.query("evicted_pages", owner=agreement.owner, **bounds).dicts():
             code = "MISS_TOO_LATE" if p["step"] is None else "MISS_EVICTED"
             other = agreement.owner_label if p["step"] is None else p["other"]
-            causes.append((code, unit, p["step"], other))
+            found.append((code, unit, p["step"], other))
     salted = max(same, min(full, agreement.num_elsewhere // unit * unit))
-    causes.append(("MISS_SALT", salted - same, None, agreement.elsewhere_label))
+    found.append(("MISS_SALT", salted - same, None, agreement.elsewhere_label))
     differs = min(unit, full - salted)
-    causes.append(("MISS_DIFFERS", differs, agreement.num_same, None))
-    causes.append(("MISS_NEVER", full - salted - differs, None, None))
-    causes.append(("MISS_NOT_FULL", lookup.length - max(full, known), None, None))
-    return causes
+    found.append(("MISS_DIFFERS", differs, agreement.num_same, None))
+    found.append(("MISS_NEVER", full - salted - differs, None, None))
+    found.append(("MISS_NOT_FULL", lookup.length - max(full, known), None, None))
+    return found
 
 
-def _sentences(page: Page, causes: list[Cause]) -> list[dict[str, Any]]:
-    """Join equal causes and render them in the page's language."""
+def _sentences(run: Run, lang: str, found: list[Cause]) -> list[dict[str, Any]]:
+    """Join equal causes and render them in the language."""
     counts: Counter[tuple[str, int | None, str | None]] = Counter()
-    for name, tokens, step, other in causes:
+    for name, tokens, step, other in found:
         counts[name, step, other] += tokens
-    texts = {row["name"]: row[page.lang] for row in page.run.sql("SELECT * FROM reason").dicts()}
-    cached = {"en": "from the prefix cache", "zh": "来自前缀缓存"}[page.lang]
+    texts = {row["name"]: row[lang] for row in run.sql("SELECT * FROM reason").dicts()}
+    cached = {"en": "from the prefix cache", "zh": "来自前缀缓存"}[lang]
     rows = []
     for (name, step, other), tokens in counts.items():
         if tokens:
@@ -148,8 +153,8 @@ def _sentences(page: Page, causes: list[Cause]) -> list[dict[str, Any]]:
     return rows
 
 
-def _lookup(page: Page, request_id: int) -> Lookup | None:
-    rows = page.run.sql(
+def _lookup(run: Run, request_id: int) -> Lookup | None:
+    rows = run.sql(
         f"""SELECT a0, a1, a2, a3, code, (SELECT min(seq) FROM kv_event k
               WHERE k.engine_id = d.engine_id AND {request_id} IN (k.request_id, k.other_id)) AS before
             FROM decision d WHERE request_id = {int(request_id)} AND code BETWEEN 701 AND 706
@@ -161,9 +166,9 @@ def _lookup(page: Page, request_id: int) -> Lookup | None:
     return Lookup(hit, length, given_up, unit, code == 706, before)
 
 
-def _agreement(page: Page, request_id: int) -> Agreement | None:
+def _agreement(run: Run, request_id: int) -> Agreement | None:
     """None: tokens are not recorded."""
-    known = page.run.sql(_KNOWN.format(request=int(request_id))).dicts()
+    known = run.sql(_KNOWN.format(request=int(request_id))).dicts()
     mine = [row for row in known if row["is_me"]]
     if not mine or mine[0]["tokens"] is None:
         return None

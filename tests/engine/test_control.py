@@ -180,3 +180,5 @@ def test_conditions_that_are_not_known_are_refused_with_those_that_are(when: str
     assert "free < 8" in told.error
     assert told.breakpoints == []
     assert core.control.act(Steer("unbreak", value=1)).error == "there is no breakpoint 1"
+    (next_one,) = core.control.act(Steer("break", "preempt")).breakpoints
+    assert next_one.breakpoint_id == 1, "a refused one takes no number"

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from engine.config_sglang import SglangConfig
+from engine.messages import Steer
 from tests.tracing.conftest import RunFolder
 from tests.tracing.test_engine_agreement import Told
 from tests.workbench.toy_run import ToyRun, make_toy_run
+from tracing.ingest import Ingest
 from tracing.keyframe import NUM_DONE, describe, keyframe_at
 from tracing.record import Level
 from tracing.store import Store
@@ -138,3 +140,29 @@ def test_without_block_events_queue_and_batch_still_come_out(folder: RunFolder) 
             assert set(state.running) >= set(seen.running)
             num_same += state.running == seen.running
         assert num_same > 20
+
+
+@pytest.mark.parametrize("how", ["keyframe", "rows"])
+def test_while_a_planned_step_is_held_everybody_is_somewhere(folder: RunFolder, how: str) -> None:
+    """The queue's length was said before the plan was made, and before those came who wait behind it."""
+    toy = make_toy_run(folder.recorder("core"), folder.recorder("api"), seed=3)
+    toy.run(12)
+    toy.drain()
+    last = max(toy.seen)
+    toy.core.control.act(Steer("break", "free < 9999"))
+    toy.arrive()
+    toy.turn()
+    toy.arrive()
+    toy.arrive()
+    scheduler = toy.core.scheduler
+    assert toy.core.control.is_stopped
+    assert (len(scheduler.running), len(scheduler.waiting)) == (1, 2)
+    toy.core.recorder.flush()
+    with Store.writable(folder.path) as store:
+        ingest = Ingest(folder.path, folder.info, store)
+        ingest.catch_up()
+        state = replay(store, None if how == "keyframe" else last)
+        if how == "rows":
+            state.apply(rows_between(store, 0, last + 1, last + 1))
+    assert state.running == [seq.request_id for seq in scheduler.running]
+    assert state.waiting == [seq.request_id for seq in scheduler.waiting]

@@ -51,7 +51,7 @@ def test_a_radix_trees_misses_add_up_and_evictions_are_told(
             store.sql("SELECT step, label(other_id) FROM cache_event WHERE code = 627").rows
         )
         for request_id, length in traffic.lengths.items():
-            rows, agreement = explain(page, request_id)
+            rows, agreement = explain(page.run, request_id, page.lang)
             assert sum(row["tokens"] for row in rows) == length
             assert agreement is not None
             hit = sum(row["tokens"] for row in rows if row["name"] == "HIT_PART")
@@ -71,7 +71,7 @@ def test_the_hash_chain_agrees_with_the_tokens(folder: RunFolder) -> None:
     traffic.arrive(2, STEM[:9] + [40] * 8)
     traffic.run()
     with folder.finished_store() as store:
-        rows, agreement = explain(page_of(folder, store), 2)
+        rows, agreement = explain(store, 2, "en")
         assert {row["name"]: row["tokens"] for row in rows}["HIT_PART"] == 8
         assert agreement is not None
         assert (agreement.num_same, agreement.owner) == (9, 1)

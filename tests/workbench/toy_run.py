@@ -17,7 +17,6 @@ from tests.engine.toys import toy_core
 from tests.tracing.test_engine_agreement import Told, pool_now
 from tracing.record import NULL, Code, Phase, Recorder
 
-FRONT_END = 1
 EPOCH_NS = 1_796_000_000_000_000_000
 
 
@@ -107,7 +106,7 @@ class ToyRun:
     def arrive(self, prompt: list[int] | None = None, max_tokens: int | None = None) -> int:
         """A request comes in; returns its id."""
         self.num_requests += 1
-        request_id = (FRONT_END << 32) + self.num_requests
+        request_id = (self.front.proc_id << 32) + self.num_requests
         if prompt is None:
             family = [self.random.randrange(3)] * self.random.randrange(4, 14)
             prompt = family + [

@@ -9,12 +9,14 @@ goes over HTTP.
 """
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from textual.app import App
 from textual.binding import BindingType
+from textual.filter import LineFilter, NoColor
 
 import tracing
 from tracing.errors import TraceError
@@ -29,10 +31,11 @@ from workbench.tui.find import Found, as_command, parse_find, parse_place
 from workbench.tui.glyphs import ASCII, UNICODE
 from workbench.tui.live import Follower
 from workbench.tui.log import KINDS
-from workbench.tui.model import load
+from workbench.tui.mode import Mode, news
+from workbench.tui.model import first_life, load
 from workbench.tui.palette import TopCommands
 from workbench.tui.places import Places
-from workbench.tui.session import Mode, Notice, Session
+from workbench.tui.session import Session
 from workbench.tui.source import Source, find_source
 from workbench.tui.steering import LOOK_SECONDS, Steering
 from workbench.tui.svg import put_right
@@ -106,18 +109,24 @@ class TopApp(App[None]):
         session = self.desk.session
         try:
             run = await asyncio.to_thread(source.open)
-            step = self._first_step
-            model = await asyncio.to_thread(
-                load, run, source.title, source.created_ns, 0 if step is None else step
-            )
+            step, engine = self._first_step, None
+            if step is None:
+                step, engine = 0, await asyncio.to_thread(first_life, run)
+            named = (run, source.title, source.created_ns, step)
+            model = await asyncio.to_thread(partial(load, engine=engine), *named)
         except TraceError as error:
             session.error = str(error)
             session.enter(Mode.EMPTY)
             return
         session.show(model)
-        session.enter(Mode.REPLAY)
+        several = news("tui.notice.lives", n=len(model.lives)) if len(model.lives) > 1 else None
+        session.enter(Mode.REPLAY, several)
         if self._first_step is None:
             session.is_playing = True
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """With NO_COLOR none at all: Textual's own filter leaves greys."""
+        return [NoColor()] if self.no_color else super().get_line_filters()
 
     async def on_unmount(self) -> None:
         """Let go of the stream."""
@@ -279,13 +288,16 @@ class TopApp(App[None]):
         self.set_look(lang=LANGUAGES[(here + 1) % len(LANGUAGES)])
 
     def set_look(self, *, theme: str | None = None, lang: str | None = None) -> None:
-        """Change how things look, and keep it."""
-        if theme is not None:
+        """Change how things look, and keep it; with NO_COLOR there is one theme, and it is not kept."""
+        if theme is not None and self.no_color:
+            self.tell("tui.notice.no_color")
+        elif theme is not None:
             self.desk.theme = make_theme(theme)
             self.theme = self.desk.theme.textual.name
         if lang is not None:
             self.desk.words = Words(lang)
-        settings.save(settings.Settings(self.desk.theme.name, self.desk.words.lang))
+        theme = settings.load().theme if self.no_color else self.desk.theme.name
+        settings.save(settings.Settings(theme, self.desk.words.lang))
         self.desktop.repaint()
 
     def action_copy_id(self) -> None:
@@ -313,15 +325,8 @@ class TopApp(App[None]):
     def tell(self, key: str, **values: Any) -> None:
         """A word under the header, for a while."""
         session = self.desk.session
-        notice = session.notice = Notice(key, values)
+        session.notice = news(key, **values)
         self.desktop.repaint()
-
-        def clear() -> None:
-            if session.notice is notice:
-                session.notice = None
-                self.desktop.repaint()
-
-        self.set_timer(5, clear)
 
     def complain(self, text: str) -> None:
         """Something did not work."""

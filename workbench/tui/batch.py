@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from textual.binding import BindingType
 
 from tracing.codes import Code
-from workbench.replay_state import ADMITTED
+from workbench.replay_state import ADMITTED, Part
 from workbench.tui import numbers
 from workbench.tui.brush import Area, Brush
 from workbench.tui.canvas import pad
@@ -37,8 +37,8 @@ class Member:
     request_id: int
     part: str
     """Key of its word: preempt, admit, resume, chunk, decode, skip."""
-    row: dict[str, Any] | None
-    """Table step_request; None: it computed nothing."""
+    had: Part | None
+    """What it had in the step; None: it computed nothing."""
     new_blocks: int
     why: Entry | None
 
@@ -106,15 +106,16 @@ class Batch(View):
             x += width
         entries = {e.request_id: e for e in model.timeline.loose if e.kind == "preempt"}
         members = [Member(who, "preempt", None, 0, entries.get(who)) for who in plan["preempted"]]
-        for row in plan["rows"]:
-            known = {
-                "step": plan["step"],
-                "num_tokens": row["num_computed_tokens"] + row["num_scheduled_tokens"],
-                "num_cached_tokens": row["num_computed_tokens"],
-                "is_prefill": row["code"]
-                not in (Code.RUN_DECODE, Code.MIX_DECODE, Code.PAD_STATIC),
-            }
-            members.append(_member(row | known, {}, {}))
+        for i, row in enumerate(plan["rows"]):
+            planned = Part(
+                step=plan["step"],
+                row=i,
+                num_tokens=row["num_computed_tokens"] + row["num_scheduled_tokens"],
+                num_cached_tokens=row["num_computed_tokens"],
+                is_prefill=row["code"] not in (Code.RUN_DECODE, Code.MIX_DECODE, Code.PAD_STATIC),
+                **row,
+            )
+            members.append(_member(planned, {}, {}))
         self._paint_table(brush, members, Area(area.x, area.y + 2, area.width, area.height - 2))
 
     # -- the step --------------------------------------------------------------------------------
@@ -140,11 +141,11 @@ class Batch(View):
         """The budget as one bar: each member as wide as its tokens, at least one cell."""
         row, x = column.row, area.x
         budget = max(1, row["token_budget"])
-        num_rows = max(1, len(column.rows))
+        num_rows = max(1, len(column.parts))
         scale = max(0.0, area.width - num_rows) / budget
-        for part in column.rows:
-            width = 1 + int(part["num_scheduled_tokens"] * scale)
-            hue = brush.theme.hue(part["request_id"], PREFILL if part["is_prefill"] else 1.0)
+        for part in column.parts:
+            width = 1 + int(part.num_scheduled_tokens * scale)
+            hue = brush.theme.hue(part.request_id, PREFILL if part.is_prefill else 1.0)
             mark = brush.glyphs.decode if brush.theme.is_mono else " "
             brush.canvas.fill(x, area.y, min(width, area.right - x), brush.style("ink", hue), mark)
             x += width
@@ -178,7 +179,7 @@ class Batch(View):
             if is_selected:
                 brush.canvas.fill(0, y, self.size.width, brush.style("ink", bg))
                 brush.canvas.put(0, y, brush.glyphs.pointer, brush.style("hi", bg))
-            ghost = member.row is None
+            ghost = member.had is None
             brush.chip(area.x, y, member.request_id, ghost=ghost, width=chip)
             self._paint_part(brush, member, part, y, bg)
             self._paint_counts(brush, member, (tokens, computed, blocks), y, bg)
@@ -199,12 +200,12 @@ class Batch(View):
     def _paint_counts(
         self, brush: Brush, member: Member, at: tuple[int, int, int], y: int, bg: str
     ) -> None:
-        row = member.row
-        if row is None:
+        had = member.had
+        if had is None:
             for right in at:
                 brush.number(right, y, numbers.NOTHING, bg=bg)
             return
-        n, computed = row["num_scheduled_tokens"], row["num_computed_tokens"]
+        n, computed = had.num_scheduled_tokens, had.num_computed_tokens
         brush.number(at[0], y, numbers.count(n), bg=bg)
         change = f"{computed} {brush.glyphs.arrow} {computed + n}"
         brush.number(at[1], y, change, strong=False, bg=bg)
@@ -241,7 +242,7 @@ class Batch(View):
             if e.kind == "preempt" and e.request_id is not None
         ]
         reasons = {e.request_id: e for e in entries if e.kind in ("admit", "resume", "chunk")}
-        rows = [_member(row, new, reasons) for row in column.rows]
+        rows = [_member(part, new, reasons) for part in column.parts]
         found += [m for m in rows if m.part != "decode"]
         found += [m for m in rows if m.part == "decode" and m.new_blocks]
         found += [m for m in rows if m.part == "decode" and not m.new_blocks]
@@ -253,17 +254,14 @@ class Batch(View):
         return found
 
 
-def _member(
-    row: dict[str, Any], new: Mapping[int, int], reasons: dict[int | None, Entry]
-) -> Member:
-    request_id = row["request_id"]
-    if row["code"] == Code.ADMIT_RESUMED:
+def _member(had: Part, new: Mapping[int, int], reasons: dict[int | None, Entry]) -> Member:
+    if had.code == Code.ADMIT_RESUMED:
         part = "resume"
-    elif row["code"] in ADMITTED:
+    elif had.code in ADMITTED:
         part = "admit"
     else:
-        part = "chunk" if row["is_prefill"] else "decode"
-    why = reasons.get(request_id)
+        part = "chunk" if had.is_prefill else "decode"
+    why = reasons.get(had.request_id)
     if why is None and part == "chunk":
-        why = admission(row)
-    return Member(request_id, part, row, new.get(request_id, 0), why)
+        why = admission(had)
+    return Member(had.request_id, part, had, new.get(had.request_id, 0), why)

@@ -11,7 +11,6 @@ Invariant: a row is exactly as wide as the canvas, and no wide character is ever
 """
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from rich.cells import cell_len, get_character_cell_size
 from rich.segment import Segment
@@ -90,15 +89,18 @@ class Canvas:
             self._chars[y + i][x : x + len(chars)] = chars
             self._styles[y + i][x : x + len(styles)] = styles
 
-    def strips(self, before: "Canvas | None", old: list[Strip]) -> tuple[list[Strip], list[int]]:
-        """One strip a row, and which rows differ from those of the canvas before."""
+    def strips(
+        self, before: "Canvas | None", old: list[Strip]
+    ) -> tuple[list[Strip], list[tuple[int, int]]]:
+        """One strip a row, and which rows differ from those of the canvas before: (first, how many)."""
         if before is None or (before.width, before.height) != (self.width, self.height):
-            return [self._strip(y) for y in range(self.height)], list(range(self.height))
-        strips, changed = list(old), []
+            return [self._strip(y) for y in range(self.height)], [(0, self.height)]
+        strips, changed = list(old), list[tuple[int, int]]()
         for y in range(self.height):
             if self._chars[y] != before._chars[y] or self._styles[y] != before._styles[y]:
                 strips[y] = self._strip(y)
-                changed.append(y)
+                first, num = changed.pop() if changed and sum(changed[-1]) == y else (y, 0)
+                changed.append((first, num + 1))
         return strips, changed
 
     def text(self) -> list[str]:
@@ -126,11 +128,13 @@ class Canvas:
 
     def _strip(self, y: int) -> Strip:
         """Runs of the same style as segments."""
-        chars, start, segments = self._chars[y], 0, []
-        for _, run in groupby(self._styles[y], key=id):
-            styles = list(run)
-            segments.append(self._segment(chars[start : start + len(styles)], styles[0]))
-            start += len(styles)
+        chars, styles, segments = self._chars[y], self._styles[y], []
+        start, style = 0, styles[0]
+        for x, here in enumerate(styles):
+            if here is not style:
+                segments.append(self._segment(chars[start:x], style))
+                start, style = x, here
+        segments.append(self._segment(chars[start:], style))
         return Strip(segments, self.width)
 
     def _segment(self, chars: list[str], style: Style) -> Segment:

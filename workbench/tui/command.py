@@ -13,7 +13,11 @@ from workbench.tui.theme import NAMES
 @click.argument("target", required=False)
 @click.option("--once", is_flag=True, help="Print a plain summary and leave.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
-@click.option("--step", type=int, help="Begin at this step, paused (default: the first, playing).")
+@click.option(
+    "--step",
+    type=click.IntRange(min=0),
+    help="Begin at this step, paused (default: the first, playing).",
+)
 @click.option(
     "--lang", type=click.Choice(LANGUAGES), help="Language (default: the last one chosen)."
 )
@@ -34,12 +38,17 @@ def top(
 ) -> None:
     """Watch the engine think: live, or a recorded run.
 
-    TARGET is a server's URL, or a run (its name or the start of it, `last`, a folder). Without one, a server
-    on this machine is found, as soon as there is one. `?` shows the keys.
+    TARGET is a server's address, or a run (its name or the start of it, `last`, a folder). Without one, a
+    server on this machine is found, as soon as there is one. `?` shows the keys.
+
+    What a server records is told only on its own machine. To watch from another one, forward the recorder's
+    port, which the run's recorder.json names there: `ssh -L 9000:127.0.0.1:PORT HOST`, then
+    `cutaway top localhost:9000`.
 
     \b
     Examples:
       cutaway top                    the server that runs here
+      cutaway top localhost:8000     the server at that address
       cutaway top last               replay the last run
       cutaway top last --once        a summary for scripts
     """

@@ -45,14 +45,15 @@ class Desktop(Screen[None]):
     def __init__(self, desk: Desk) -> None:
         super().__init__()
         self.desk = desk
+        self._header, self._footer, self._one_line = Header(desk), Footer(desk), OneLine(desk)
+        self._views = {view.NAME: view(desk) for view in VIEWS}
 
     def compose(self) -> ComposeResult:
         """Header, the seven screens of which one is shown, footer."""
-        yield Header(self.desk)
-        for view in VIEWS:
-            yield view(self.desk)
-        yield OneLine(self.desk)
-        yield Footer(self.desk)
+        yield self._header
+        yield from self._views.values()
+        yield self._one_line
+        yield self._footer
 
     def on_mount(self) -> None:
         """Show the first screen."""
@@ -67,27 +68,25 @@ class Desktop(Screen[None]):
     @property
     def view(self) -> View:
         """The screen that is shown."""
-        return self.query_one(f"#{self.desk.places.here.screen}", View)
+        return self._views[self.desk.places.here.screen]
 
     def repaint(self) -> None:
         """Draw what is shown."""
-        if not self.query(OneLine):
-            return  # it is being built, or taken down
-        if self.query_one(OneLine).display:
-            self.query_one(OneLine).repaint()
+        if self._one_line.display:
+            self._one_line.repaint()
             return
-        self.query_one(Header).repaint()
-        self.query_one(Footer).repaint()
+        self._header.repaint()
+        self._footer.repaint()
         self.view.repaint()
 
     def show_place(self) -> None:
         """Bring the screen of the place to the front."""
         is_small = self.size.width < MIN_SIZE.width or self.size.height < MIN_SIZE.height
         here = self.desk.places.here.screen
-        for view in self.query(View):
+        for view in self._views.values():
             view.set_class(here == view.NAME and not is_small, "shown")
-        self.query_one(OneLine).display = is_small
-        self.query_one(Header).display = self.query_one(Footer).display = not is_small
+        self._one_line.display = is_small
+        self._header.display = self._footer.display = not is_small
         if not is_small:
             self.view.focus()
         self.call_after_refresh(self.repaint)

@@ -20,6 +20,7 @@ _CSS = """
 {name} Input {{ border: none; padding: 0; height: 1; margin: 1 0; background: $panel; }}
 {name} OptionList {{ border: none; height: auto; max-height: 16; padding: 0; margin: 1 0;
                      background: $surface; }}
+{name}:nocolor OptionList > .option-list--option-highlighted {{ text-style: reverse; }}
 """
 
 

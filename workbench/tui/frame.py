@@ -8,7 +8,7 @@ Invariant: fields do not move when numbers grow, and a notice takes the rule's r
 """
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from textual.geometry import Region
@@ -20,14 +20,16 @@ from workbench.tui import numbers
 from workbench.tui.brush import Brush
 from workbench.tui.canvas import Canvas
 from workbench.tui.keys import FOOTERS, key_of, shown
+from workbench.tui.mode import Mode
 from workbench.tui.model import Model
 from workbench.tui.places import SCREENS
 from workbench.tui.rates import NUM_STEPS, rates_of
-from workbench.tui.session import Mode
 
 if TYPE_CHECKING:
     from workbench.tui.view import Desk
 
+NUMBERS_PER_SECOND = 2
+"""Numbers change no more often than they can be read; pictures may."""
 WIDE = 100
 """From so many cells on, the header names the model."""
 
@@ -56,15 +58,19 @@ class _Bar(Widget):
         self.draw(Brush(canvas, desk.theme, desk.glyphs, desk.words))
         self._strips, changed = canvas.strips(self._canvas, self._strips)
         self._canvas = canvas
-        for y in changed:
-            self.refresh(Region(0, y, width, 1))
+        if changed:
+            self.refresh(*(Region(0, y, width, n) for y, n in changed))
 
     def on_resize(self) -> None:
         """The terminal has another size."""
         self.repaint()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """What Textual asks for; as in `View`."""
+        return [self.render_line(y).crop(crop.x, crop.right) for y in crop.line_range]
+
     def render_line(self, y: int) -> Strip:
-        """What Textual asks for."""
+        """One row as it was drawn last."""
         blank = Strip.blank(self.size.width, self.desk.theme.style())
         return self._strips[y] if y < len(self._strips) else blank
 
@@ -75,6 +81,21 @@ class Header(_Bar):
     DEFAULT_CSS = "Header { dock: top; height: 3; }"
     _speed = (0.0, 0.0)
     """When it was looked at, steps per second."""
+    _drawn: tuple[object, float] = (None, 0.0)
+    """What it depended on besides the step, and when."""
+
+    def repaint(self) -> None:
+        """Draw again; while steps run, no oftener than one can read them."""
+        session, now = self.desk.session, time.monotonic()
+        look = (
+            *(session.mode, session.notice, session.gone, self.desk.places.here, self.size),
+            *(self.desk.words.lang, self.desk.theme.name),
+        )
+        is_young = now - self._drawn[1] < 1 / NUMBERS_PER_SECOND
+        if session.is_moving and is_young and look == self._drawn[0]:
+            return
+        self._drawn = look, now
+        super().repaint()
 
     def draw(self, brush: Brush) -> None:
         """Three rows."""
@@ -122,11 +143,13 @@ class Header(_Bar):
         if model is None:
             return ""
         now = numbers.clock(model.now_ns - model.created_ns) if model.now_ns else "00:00.00"
-        step = f"{max(0, model.step):,}"
+        step = numbers.NOTHING if model.step < 0 else f"{model.step:,}"
         if session.is_live_run:
             speed = f"{self._steps_per_s(model):5.1f} {words('tui.steps_per_s')}"
             return f"{words('tui.step')} {step:>7}  {now}  {speed}"
-        last = f"{model.last_step:,}"
+        last, place = f"{model.last_step:,}", model.lives.place(model.state.engine_id)
+        if len(model.lives) > 1 and place is not None:
+            last += " " + words("tui.life_of", n=place + 1, of=len(model.lives))
         return (
             f"{words('tui.step')} {step:>6} / {last}  {now} {brush.glyphs.times}{session.speed:g}"
         )
@@ -143,7 +166,6 @@ class Header(_Bar):
         words, places = brush.words, self.desk.places
         here, width = places.here, brush.canvas.width
         brush.canvas.fill(0, 2, width, brush.style("rule"), brush.glyphs.line)
-        self._draw_notice(brush)
         x = 1
         for i, screen in enumerate(SCREENS):
             name = words(f"tui.tab.{screen}")
@@ -161,6 +183,7 @@ class Header(_Bar):
                 brush.canvas.fill(start, 2, x - start, brush.style("hi"), brush.glyphs.heavy)
                 x = self._draw_way_back(brush, x)
             x += 2
+        self._draw_notice(brush)  # over the mark of a tab, if it needs that room
 
     def _draw_way_back(self, brush: Brush, x: int) -> int:
         """What the place is about, and where Escape leads, where there is room."""
@@ -176,10 +199,13 @@ class Header(_Bar):
         return x
 
     def _draw_notice(self, brush: Brush) -> None:
-        notice, session = self.desk.session.notice, self.desk.session
+        session = self.desk.session
+        notice = session.notice or session.gone
         words, right = brush.words, brush.canvas.width - 2
         if notice is not None:
-            text, fg = words(notice.key, **notice.values), "alarm" if notice.is_alarm else "hi"
+            text, fg = notice.say(words), "alarm" if notice.is_alarm else "hi"
+        elif session.is_held and session.control is not None:
+            text, fg = self._say_held(brush, session.control), "hi"
         elif session.mode is Mode.PAUSED and session.model is not None:
             newer = max(0, session.newest_step - session.model.step)
             text, fg = words("tui.notice.paused", n=f"{newer:,}"), "mute"
@@ -189,6 +215,13 @@ class Header(_Bar):
         text = f" {text} "
         start = right - min(cell_len(text), room)
         brush.say(start, 2, text, fg, width=room)
+
+    def _say_held(self, brush: Brush, control: dict[str, Any]) -> str:
+        """The engine stands, and perhaps the view too."""
+        step, by = control["next_step"], control["stopped_by"]
+        if self.desk.session.mode is Mode.PAUSED:
+            return brush.words("tui.notice.held_paused", step=step)
+        return brush.words("tui.notice.held" if by else "tui.notice.held_by_hand", step=step, by=by)
 
 
 class Footer(_Bar):

@@ -72,6 +72,8 @@ class Glyphs:
             "finish": self.finish,
             "first": self.first,
             "lookup": self.lookup,
+            "miss": self.skip,
+            "gap": self.away,
             "fault": self.fault,
             "control": self.paused,
         }

@@ -13,17 +13,21 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import aclosing
+from typing import Any
 
+from tracing.codes import Code
 from tracing.errors import TraceError
 from tracing.follow import StreamEvent, follow
 from tracing.reader import Run
+from workbench.tui.mode import Mode, Notice, news
 from workbench.tui.model import Model, load
-from workbench.tui.session import Mode, Notice, Session
+from workbench.tui.session import Session
 from workbench.tui.source import Source
 
 BEHIND_NS = 1_000_000_000
 """Older frames than this are worth a word."""
-NOTICE_SECONDS = 5.0
+PACE_MS = 100
+"""The screen is drawn no oftener."""
 LOOK_SECONDS = 1.0
 """How often a server is looked for when there is none."""
 
@@ -35,7 +39,8 @@ class Follower:
         self._session = session
         self._find = find
         self._task: asyncio.Task[None] | None = None
-        self._notice_until = 0.0
+        self._roles: dict[int, str] = {}
+        """What each process of the run is."""
         self._lost_since: float | None = None
         self._opened: tuple[str | None, Run] | None = None
         """Where the recorder answered, and the line to it: one does for many keyframes."""
@@ -56,7 +61,7 @@ class Follower:
         while True:
             source = self._session.source
             if source is not None and source.is_live:
-                async with aclosing(follow(source.find_url)) as events:
+                async with aclosing(follow(source.find_url, pace_ms=PACE_MS)) as events:
                     async for event in events:
                         await self._take(source, event)
                 try:
@@ -69,6 +74,8 @@ class Follower:
         session = self._session
         if event.kind in ("keyframe", "frame"):
             self._find_again()
+        if event.kind == "frame" and session.model is not None:
+            self._note_deaths(session.model, event.data["rows"])
         match event.kind:
             case "keyframe" if session.mode is Mode.PAUSED:
                 session.missed(event.data["state"]["step"])
@@ -84,8 +91,7 @@ class Follower:
             case "gap":
                 count = event.data["count"]
                 key = "tui.notice.gap" if count is not None else "tui.notice.gap_unknown"
-                self._notice_until = time.monotonic() + NOTICE_SECONDS
-                session.notice = Notice(key, {"count": count})
+                session.notice = news(key, count=count)
             case "lost":
                 self._lose(event)
 
@@ -101,11 +107,40 @@ class Follower:
         if session.mode is Mode.PAUSED:  # space was pressed meanwhile
             session.missed(model.last_step)
             return
+        self._roles = {proc["proc_id"]: proc["role"] for proc in model.lives.procs}
+        session.gone = self._gone("core", model.lives.core_gone_ns)
         session.show(model)
-        session.enter(Mode.LIVE, self._young_notice())  # if it is held, the next look says so
+        session.enter(Mode.LIVE, self._young_notice())
+        if session.control is not None:
+            session.take_control(session.control)
 
     def _young_notice(self) -> Notice | None:
-        return self._session.notice if time.monotonic() < self._notice_until else None
+        notice = self._session.notice
+        return notice if notice is not None and notice.until is not None else None
+
+    def _note_deaths(self, model: Model, rows: dict[str, list[Any]]) -> None:
+        """Say that the core is dead until there is another one: nothing else comes from it meanwhile."""
+        session = self._session
+        for event in _named(model, rows, "event"):
+            if event["code"] != Code.PROC_DIED:
+                continue
+            # A front end that names nobody has lost the detokeniser, and gives up the core with it.
+            who = event["proc_id"] if event["a0"] is None else event["a0"]
+            role = self._roles.get(who)
+            if role in ("core", "api"):
+                role = "core" if event["a0"] is None else role
+                session.gone = self._gone(role, event["ts_ns"])
+        for proc in _named(model, rows, "proc"):
+            self._roles[proc["proc_id"]] = proc["role"]
+            if proc["role"] == "core":
+                session.gone = None
+
+    @staticmethod
+    def _gone(role: str, gone_ns: int | None) -> Notice | None:
+        if gone_ns is None:
+            return None
+        since = time.monotonic() - max(0.0, (time.time_ns() - gone_ns) / 1e9)
+        return Notice(f"tui.notice.{role}_gone", {}, is_alarm=True, since=since)
 
     def _build(self, source: Source, event: StreamEvent) -> Model:
         """A model at a keyframe, with the history before it. In a thread. Raises TraceError."""
@@ -118,8 +153,7 @@ class Follower:
     def _begin_anew(self) -> None:
         """The core was killed and another one works: its steps and blocks are not those of the old one."""
         session = self._session
-        session.notice = Notice("tui.notice.new_life", {})
-        self._notice_until = time.monotonic() + NOTICE_SECONDS
+        session.notice = news("tui.notice.new_life")
         session.missed(None)
         if session.is_following:
             self.start()  # from a keyframe of the new life
@@ -127,10 +161,7 @@ class Follower:
     def _say_if_behind(self, published_ns: int) -> None:
         session, lag_ns = self._session, time.time_ns() - published_ns
         if lag_ns > BEHIND_NS:
-            session.notice = Notice("tui.notice.behind", {"s": f"{lag_ns / 1e9:.1f}"})
-            self._notice_until = time.monotonic() + 1.0
-        elif session.notice is not None and time.monotonic() > self._notice_until:
-            session.notice = None
+            session.notice = news("tui.notice.behind", 1.0, s=f"{lag_ns / 1e9:.1f}")
 
     def _find_again(self) -> None:
         """The line is back. Frames that go on where it broke move the same model on."""
@@ -147,19 +178,17 @@ class Follower:
         self._lost_since = self._lost_since or now
         if session.model is None:
             session.error = None
-        values = {
-            "s": f"{now - self._lost_since:.0f}",
-            "retry": f"{event.data['retry_s']:g}",
-            "step": max(0, session.newest_step),
-        }
+        values = {"retry": f"{event.data['retry_s']:g}", "step": max(0, session.newest_step)}
+        notice = Notice("tui.notice.lost", values, is_alarm=True, since=self._lost_since)
         if session.mode is Mode.PAUSED:
-            session.notice = Notice("tui.notice.lost", values, is_alarm=True)
+            session.notice = notice
         elif session.model is not None:
-            session.enter(Mode.LOST, Notice("tui.notice.lost", values, is_alarm=True))
+            session.enter(Mode.LOST, notice)
 
     async def _end(self, source: Source) -> None:
         """The run is complete: from now on it is a replay of itself."""
         session = self._session
+        session.gone = session.control = None
         if source.run_dir is None or session.model is None:
             session.enter(Mode.ENDED, Notice("tui.notice.ended", {}))
             return
@@ -195,10 +224,15 @@ class Follower:
                 return
 
 
+def _named(model: Model, rows: dict[str, list[Any]], table: str) -> list[dict[str, Any]]:
+    """A frame's rows of a table, by column."""
+    names = model.state.columns[table]
+    return [dict(zip(names, row, strict=True)) for row in rows.get(table, ())]
+
+
 def _is_new_life(model: Model, event: StreamEvent) -> bool:
     """Whether a frame tells of a core that is not the one that is shown."""
-    names = model.state.columns["proc"]
-    procs = [dict(zip(names, row, strict=True)) for row in event.data["rows"].get("proc", ())]
     shown = model.state.engine_id
+    procs = _named(model, event.data["rows"], "proc")
     lives = (proc["engine_id"] for proc in procs if proc["role"] == "core")
     return shown is not None and any(life > shown for life in lives)

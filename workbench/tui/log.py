@@ -17,7 +17,7 @@ from tracing.keyframe import PREEMPTED
 from workbench.look.palette import label_of
 from workbench.look.words import Words
 from workbench.replay_pool import Eviction
-from workbench.replay_state import ADMITTED, StepFacts
+from workbench.replay_state import ADMITTED, Part, StepFacts
 from workbench.tui import numbers
 
 KINDS = (
@@ -44,6 +44,10 @@ class Entry:
     """Neighbours for the same one, told as one."""
     last_step: int | None = None
     """Of a repeated skip."""
+    took_ns: int | None = None
+    """Of a first token and an end: since the arrival."""
+    text: str | None = None
+    """The whole sentence, if whoever made the line knew it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,11 @@ def entries_of(facts: StepFacts, requests: Mapping[int, dict[str, Any]]) -> list
     told += [(eviction.seq, _eviction(eviction, step)) for eviction in facts.evictions]
     told.sort(key=lambda item: item[0])  # as the core recorded them
     found += [entry for _, entry in told if entry is not None]
-    found += [admission(row) for row in facts.rows if row["code"] in ADMITTED]
-    found += [Entry(step, "first", request_id) for request_id, _ in facts.first_tokens]
+    found += [admission(part) for part in facts.admitted]
+    found += [
+        Entry(step, "first", who, took_ns=since_arrival(requests.get(who), ts_ns))
+        for who, ts_ns in facts.first_tokens
+    ]
     found += [_end(row, requests, step) for row in facts.ends]
     found += [entry for entry in (_event(row, step) for row in facts.events) if entry is not None]
     return found
@@ -153,19 +160,19 @@ def say(
     entry: Entry, reasons: Reasons, words: Words, requests: Mapping[int, dict[str, Any]]
 ) -> str:
     """The entry as a sentence."""
-    request = requests.get(entry.request_id or -1, {})
+    if entry.text is not None:
+        return entry.text
+    took = numbers.duration(entry.took_ns).strip()
     match entry.kind:
         case "arrive":
-            return _say_arrival(request, words)
+            return _say_arrival(requests.get(entry.request_id or -1, {}), words)
         case "first":
-            ttft = _between(request, "arrival_ns", "first_token_ns")
-            return words("tui.why.first", time=numbers.duration(ttft).strip())
+            return words("tui.why.first", time=took)
         case "evict" if entry.evictions:
             return _say_eviction(entry, words)
         case "finish":
             reason = reasons.sentence(entry, words)
-            time = _between(request, "arrival_ns", "end_ns")
-            return words("tui.why.finish", reason=reason, time=numbers.duration(time).strip())
+            return words("tui.why.finish", reason=reason, time=took)
         case "skip" if entry.last_step is not None:
             reason = reasons.sentence(entry, words)
             return words("tui.why.skip_run", reason=reason, n=entry.num, step=entry.last_step)
@@ -187,22 +194,23 @@ def _eviction(e: Eviction, step: int) -> Entry:
     return Entry(step, "evict", e.owner, Code.KV_EVICT, args, e.other, num, (e,))
 
 
-def admission(row: dict[str, Any]) -> Entry:
-    """A row of step_request with its own reason."""
+def admission(part: Part) -> Entry:
+    """A sequence's part in a step, with its own reason."""
     args = (
-        *(row["num_scheduled_tokens"], row["num_computed_tokens"]),
-        *(row["num_tokens"], row["num_cached_tokens"]),
+        *(part.num_scheduled_tokens, part.num_computed_tokens),
+        *(part.num_tokens, part.num_cached_tokens),
     )
-    admitted = "resume" if row["code"] == Code.ADMIT_RESUMED else "admit"
-    kind = admitted if row["code"] in ADMITTED else "chunk"
-    return Entry(row["step"], kind, row["request_id"], row["code"], args)
+    admitted = "resume" if part.code == Code.ADMIT_RESUMED else "admit"
+    kind = admitted if part.code in ADMITTED else "chunk"
+    return Entry(part.step, kind, part.request_id, part.code, args)
 
 
 def _end(row: dict[str, Any], requests: Mapping[int, dict[str, Any]], step: int) -> Entry:
     """At the last step that it was part of, if front ends have said which."""
-    last = requests.get(row["request_id"], {}).get("last_step")
-    at = step if last is None else last
-    return Entry(at, "finish", row["request_id"], row["code"], (row["a0"],))
+    request = requests.get(row["request_id"])
+    last = None if request is None else request.get("last_step")
+    at, took_ns = step if last is None else last, since_arrival(request, row["end_ns"])
+    return Entry(at, "finish", row["request_id"], row["code"], (row["a0"],), took_ns=took_ns)
 
 
 def _event(row: dict[str, Any], step: int) -> Entry | None:
@@ -236,10 +244,11 @@ def _say_eviction(entry: Entry, words: Words) -> str:
     return words("tui.why.evict", block=first.block_id, idle=first.idle_steps, other=other)
 
 
-def _between(request: Mapping[str, Any], start: str, end: str) -> int | None:
-    if not request.get(start) or request.get(end) is None:
+def since_arrival(request: Mapping[str, Any] | None, at_ns: int | None) -> int | None:
+    """How long it had been there; None: its arrival is not known."""
+    if request is None or not request["arrival_ns"] or at_ns is None:
         return None
-    return int(request[end]) - int(request[start])
+    return int(at_ns) - int(request["arrival_ns"])
 
 
 Say = Callable[[Entry], str]

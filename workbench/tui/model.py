@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracing.keyframe import END_OF_TIME_NS, END_STEP, describe, keyframe_at
+from tracing.keyframe import END_STEP, describe, keyframe_at
 from tracing.reader import Run
 from tracing.window import Window, rows_between
 from workbench.replay_pool import Pool
 from workbench.replay_state import State, StepFacts
 from workbench.replay_window import split_steps
+from workbench.tui.lives import Lives, load_lives
 from workbench.tui.log import Reasons
 from workbench.tui.timeline import Timeline
 
@@ -30,6 +31,7 @@ AHEAD = 64
 """Steps after the cursor, in a replay."""
 ALIGN = 128
 """Histories begin at multiples of it, so that seats stay when the cursor moves a little."""
+FRONT_END_TABLES = ("request", "request_phase", "request_end", "event")
 
 
 @dataclass(slots=True)
@@ -57,8 +59,11 @@ class Model:
     figures: Figures
     last_step: int
     """The last finished step that is known."""
+    lives: Lives = field(default_factory=Lives)
     upcoming: list[tuple[int | None, Window]] = field(default_factory=list)
     """Rows after the cursor, by step."""
+    has_tail: bool = False
+    """The history knows what came after the last step."""
     seen: dict[int, dict[str, Any]] = field(default_factory=dict)
     """Requests that the history met."""
     counts: dict[str, int] = field(default_factory=dict)
@@ -81,6 +86,14 @@ class Model:
         """The moment at the cursor; 0: none."""
         row = self.state.step_row
         return 0 if row is None else int(row["end_ns"])
+
+    @property
+    def until_ns(self) -> int:
+        """Figures are about what had happened by then: at the last step, also what was told after it."""
+        row = self.state.step_row
+        if row is None or self.step >= self.last_step:
+            return self.lives.end_ns(self.state.engine_id)
+        return int(row["end_ns"])
 
     @property
     def facts(self) -> Mapping[int, dict[str, Any]]:
@@ -106,7 +119,20 @@ class Model:
             return False
         _, rows = self.upcoming.pop(0)
         self.apply(rows)
+        self.take_tail()
         return True
+
+    def take_tail(self) -> None:
+        """At the last step: what front ends said after it, and nobody will bring with another step."""
+        if not self.upcoming or self.upcoming[0][0] is not None:
+            return
+        _, rows = self.upcoming.pop(0)
+        told = {table: rows[table] for table in FRONT_END_TABLES if table in rows}
+        if self.has_tail:
+            self.state.apply(told)
+        else:
+            self.apply(told)
+            self.has_tail = True
 
 
 def load(
@@ -126,27 +152,39 @@ def load(
     said = describe(run) if start is None else start
     head = keyframe_at(run, engine=engine, step=step) if start is None else start["state"]
     state = State(said["columns"], said["run"], head)
-    engine = state.engine_id
+    engine, lives = state.engine_id, load_lives(run)
+    for proc_id, gone_ns in lives.dead_front_ends(engine, is_now=step is None):
+        state.bury(proc_id, gone_ns)
+    if len(lives) > 1:
+        _tell_of_earlier_lives(run, state)
     (now,) = run.query("moment", engine=-1 if engine is None else engine, n=END_STEP).dicts()
     reasons = Reasons(run.sql("FROM reason").dicts())
-    figures = load_figures(run, state)
     model = Model(
-        *(run, name, created_ns, state, Timeline(), reasons, figures, now["last_step"]),
-        counts=dict(figures.counts),
+        *(run, name, created_ns, state, Timeline(), reasons, Figures(), now["last_step"]),
+        lives=lives,
     )
+    model.figures = load_figures(run, engine, state.step, model.until_ns)
+    model.counts = dict(model.figures.counts)
     if engine is not None and state.step >= 0:
         _load_history(model, said, engine, is_now=step is None)
+        if state.step >= model.last_step:
+            model.take_tail()
     return model
 
 
-def load_figures(run: Run, state: State) -> Figures:
-    """Latencies and counts up to the state's step. Raises TraceError."""
-    row = state.step_row
-    latency = run.query("latency_at", t_ns=END_OF_TIME_NS if row is None else row["end_ns"]).dicts()
+def first_life(run: Run) -> int | None:
+    """The engine with which a run began; None: it has none. Raises TraceError."""
+    found = load_lives(run).lives
+    return found[0].engine_id if found else None
+
+
+def load_figures(run: Run, engine: int | None, step: int, until_ns: int) -> Figures:
+    """Latencies and counts up to a step, and to a moment. Raises TraceError."""
+    latency = run.query("latency_at", t_ns=until_ns).dicts()
     counts: dict[str, int] = {}
-    if state.engine_id is not None:
-        counts = dict(run.query("moment_counts", engine=state.engine_id, n=state.step).rows)
-    return Figures(state.step, {row["metric"]: row for row in latency}, counts)
+    if engine is not None:
+        counts = dict(run.query("moment_counts", engine=engine, n=step).rows)
+    return Figures(step, {row["metric"]: row for row in latency}, counts)
 
 
 def load_upcoming(model: Model) -> list[tuple[int | None, Window]]:
@@ -155,7 +193,10 @@ def load_upcoming(model: Model) -> list[tuple[int | None, Window]]:
     if engine is None:
         return []
     first = model.step + 1 + len(model.upcoming)
-    window = rows_between(model.run, engine, first, first + AHEAD - 1)
+    last = first + AHEAD - 1
+    last += last == model.last_step  # what came after the last step belongs to the next one
+    window = rows_between(model.run, engine, first, last)
+    window = model.lives.cut(engine, window, model.state.columns)
     return split_steps(window, model.state.columns)
 
 
@@ -167,9 +208,27 @@ def _load_history(model: Model, said: Mapping[str, Any], engine: int, *, is_now:
         said["columns"], said["run"], keyframe_at(model.run, engine=engine, step=first - 1)
     )
     window = rows_between(model.run, engine, first, END_STEP if is_now else step + AHEAD)
+    window = model.lives.cut(engine, window, scratch.columns)
     for facts in scratch.apply(window):
         model.timeline.add(facts, scratch.requests)
+        model.has_tail |= facts.row is None
     model.seen = scratch.requests
     if not is_now:
         pieces = split_steps(window, said["columns"])
         model.upcoming = [(n, rows) for n, rows in pieces if n is None or n > step]
+
+
+def _tell_of_earlier_lives(run: Run, state: State) -> None:
+    """What those who left had been given by another life of the core. Raises TraceError."""
+    gone = [r for r in state.requests.values() if r["left_ns"] and not r["num_output_tokens"]]
+    if not gone:
+        return
+    ids = ", ".join(str(request["request_id"]) for request in gone)
+    for request_id, hit, *told in run.sql(
+        f"""SELECT request_id, any_value(e.num_cached_tokens), count(*), min(ts_ns) FILTER (k = 0),
+                   max(ts_ns), max(gap_ns)
+            FROM token LEFT JOIN request_end e USING (request_id)
+            WHERE request_id IN ({ids}) AND engine_id <> {state.engine_id} GROUP BY 1"""
+    ).rows:
+        names = ("num_output_tokens", "first_token_ns", "last_token_ns", "max_gap_ns")
+        state.requests[request_id].update(zip(names, told, strict=True), num_cached_tokens=hit)

@@ -7,15 +7,19 @@ import json
 from typing import Any
 
 import click
+from rich.cells import cell_len, set_cell_size
 
 from workbench.look.palette import label_of
 from workbench.look.words import Words
 from workbench.tui import numbers
+from workbench.tui.canvas import pad
 from workbench.tui.log import say
 from workbench.tui.model import Model, load
 from workbench.tui.rates import NUM_STEPS, rates_of
 from workbench.tui.source import Source
 
+WIDTH = 80
+HEAD_WIDTH = 11
 METRICS = (("TTFT", "ttft_ns"), ("ITL", "itl_ns"), ("E2E", "e2e_ns"))
 
 
@@ -24,10 +28,12 @@ def print_once(source: Source, *, step: int | None, as_json: bool, lang: str) ->
     run = source.open()
     try:
         model = load(run, source.title, source.created_ns, step)
-        said = summarise(model, source, Words(lang))
+        words = Words(lang)
+        said = summarise(model, source, words)
     finally:
         run.close()
-    click.echo(json.dumps(said, ensure_ascii=False, indent=1) if as_json else as_text(said))
+    text = json.dumps(said, ensure_ascii=False, indent=1) if as_json else as_text(said, words)
+    click.echo(text)
 
 
 def summarise(model: Model, source: Source, words: Words) -> dict[str, Any]:
@@ -80,35 +86,54 @@ def summarise(model: Model, source: Source, words: Words) -> dict[str, Any]:
     }
 
 
-def as_text(said: dict[str, Any]) -> str:
+def as_text(said: dict[str, Any], words: Words) -> str:
     """The summary in lines."""
     requests, blocks, rates = said["requests"], said["blocks"], said["rates"]
-    where = f"step {said['step']} of {said['last_step']}"
-    time = "" if said["time_ns"] is None else f"  time {said['time_ns'] / 1e9:.2f} s"
+
+    def w(key: str, **values: Any) -> str:
+        return words(f"tui.once.{key}", **values)
+
+    where = w("of", step=said["step"], last=said["last_step"])
+    if said["time_ns"] is not None:
+        where += "  " + w("time", s=f"{said['time_ns'] / 1e9:.2f}")
     oldest = numbers.duration(requests["oldest_ns"]).strip()
     lines = [
-        f"cutaway  run {said['run']}  policy {said['policy'] or numbers.NOTHING}  {where}{time}",
-        f"requests   running {requests['running']}/{requests['max'] or numbers.NOTHING}"
-        f"  waiting {requests['waiting']}  oldest {oldest}  preempted {requests['preempted']}",
+        f"cutaway  {w('run')} {said['run']}  {w('policy')} {said['policy'] or numbers.NOTHING}  {where}",
+        _head(w("requests"))
+        + f"{w('running')} {requests['running']}/{requests['max'] or numbers.NOTHING}"
+        f"  {w('waiting')} {requests['waiting']}  {w('oldest')} {oldest}"
+        f"  {w('preempted')} {requests['preempted']}",
     ]
     if blocks["used"] is not None:
         whole = blocks["used"] + blocks["cached_free"] + blocks["free"]
         lines.append(
-            f"blocks     in use {blocks['used']}/{whole}  cached and free {blocks['cached_free']}"
+            _head(w("blocks"))
+            + f"{w('in_use')} {blocks['used']}/{whole}  {w('cached')} {blocks['cached_free']}"
         )
     lines.append(
-        f"tokens/s   prefill {_whole(rates['prefill_per_s'])}  decode {_whole(rates['decode_per_s'])}"
-        f"  budget use {numbers.percent(rates['budget_share'])} %"
-        f"  prefix hit {numbers.percent(rates['hit_share'])} %"
+        _head(w("tokens"))
+        + f"{w('prefill')} {_whole(rates['prefill_per_s'])}  {w('decode')} {_whole(rates['decode_per_s'])}"
+        f"  {w('budget')} {numbers.percent(rates['budget_share'])} %"
+        f"  {w('hit')} {numbers.percent(rates['hit_share'])} %"
     )
-    lines.append(f"latency    {'p50':>8}{'p95':>8}{'p99':>8}{'n':>8}")
+    lines.append(_head(w("latency")) + f"{'p50':>8}{'p95':>8}{'p99':>8}{'n':>8}")
     for name, found in said["latency_ns"].items():
         times = "".join(f"{numbers.duration(found[p]):>8}" for p in ("p50", "p95", "p99"))
         lines.append(f"  {name:<9}{times}{found['n'] or 0:>8}")
     if said["why"] is not None:
         why = said["why"]
-        lines.append(f"why        {why['step']} {why['kind']} {why['request']}: {why['sentence']}")
-    return "\n".join(line if len(line) <= 80 else line[:79] + "…" for line in lines)
+        kind = words(f"common.{why['kind']}")
+        lines.append(_head(w("why")) + f"{why['step']} {kind} {why['request']}: {why['sentence']}")
+    return "\n".join(_cut(line) for line in lines)
+
+
+def _head(text: str) -> str:
+    """What a line is about, in a column."""
+    return pad(text, HEAD_WIDTH)
+
+
+def _cut(line: str) -> str:
+    return line if cell_len(line) <= WIDTH else set_cell_size(line, WIDTH - 1).rstrip() + "…"
 
 
 def _whole(value: float | None) -> str:

@@ -50,7 +50,7 @@ class Overview(View):
             return
         frame = 2 if self.is_boxed else 0
         now = Area(whole.x, 0, whole.width, 3 + frame)
-        self._paint_now(brush, model, now)
+        self.slowly(brush, "now", now, lambda: self._paint_now(brush, model, now))
         num_rates = 7 if self.is_boxed else 4
         rates_height = num_rates + (frame or 1)
         half = whole.width // 2
@@ -141,7 +141,7 @@ class Overview(View):
         if not state.has_blocks:
             brush.meter(area.x, area.y, share or 0.0, area.width)
             return
-        self.slowly(brush, "pool", area, lambda: draw_small_grid(brush, area, model))
+        draw_small_grid(brush, area, model)
 
     def _oldest(self, model: Model, waiting: list[int]) -> str:
         arrivals = [model.state.requests[r]["arrival_ns"] for r in waiting]
@@ -274,7 +274,8 @@ class Overview(View):
     # -- 200 x 60 --------------------------------------------------------------------------------
 
     def _paint_wide(self, brush: Brush, model: Model, whole: Area) -> None:
-        self._paint_now(brush, model, Area(0, 0, whole.width, 5))
+        now = Area(0, 0, whole.width, 5)
+        self.slowly(brush, "now", now, lambda: self._paint_now(brush, model, now))
         blocks_width = whole.width * 36 // 100
         left = whole.width - blocks_width
         rates_width = left // 2

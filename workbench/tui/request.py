@@ -4,11 +4,13 @@ facts    state, prompt, hit, output, TTFT, ITL
 life     a bar from its arrival to now, and the time in each phase
 tokens   a bar a token: height and light say how long it took; red: it was preempted in between
 blocks   what it holds, filled as far as tokens are in it
-why      admissions, waits, misses, preemptions in order; a wait that repeats is told once
+why      admissions, waits, misses, preemptions, and tokens that came late, in order; a wait that repeats
+         is told once
 """
 
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from textual.binding import BindingType
 
 from tracing.codes import Code
@@ -18,12 +20,16 @@ from workbench.tui.block_grid import num_tokens_in
 from workbench.tui.brush import Area, Brush
 from workbench.tui.keys import bindings_of
 from workbench.tui.life import draw_life, span_of
-from workbench.tui.log import Entry, entry_of_story, joined_skips
+from workbench.tui.log import Entry
 from workbench.tui.model import Model
+from workbench.tui.story import story_of
 from workbench.tui.theme import FULL, PREFILL
 from workbench.tui.view import View
 
-PHASES = ("to_core", "queue", "prefill", "decode", "preempted", "detokenise", "to_api", "deliver")
+PHASES = (
+    *("receive", "tokenise", "to_core", "queue", "prefill", "decode", "preempted"),
+    *("detokenise", "to_api", "deliver"),
+)
 TOKEN_ROWS = 4
 
 
@@ -127,21 +133,34 @@ class RequestView(View):
         if own:
             span = span_of(own, area.width - 1)
             draw_life(brush, Area(area.x, area.y + 1, span.width, 1), request, span)
+        self._paint_phases(brush, model, request, Area(area.x, area.y + 2, area.width, 1))
+
+    def _paint_phases(
+        self, brush: Brush, model: Model, request: dict[str, Any], area: Area
+    ) -> None:
+        """Where the time went up to the cursor; if not all phases fit, the shortest ones are left out."""
         phases = self.desk.answers.ask("request_phases", request=request["request_id"])
-        x = area.x
+        until_ns = model.until_ns
         totals: dict[str, int] = {}
         for phase in phases or ():
-            spent = min(phase["end_ns"], model.now_ns) - phase["start_ns"]  # a replay knows more
+            spent = min(phase["end_ns"], until_ns) - phase["start_ns"]  # a replay knows more
             if spent > 0:
                 totals[phase["phase"]] = totals.get(phase["phase"], 0) + spent
-        for name in PHASES:
-            if name not in totals or x > area.right - 16:
-                continue
-            fg = "alarm" if name == "preempted" else "hi"
-            x = brush.say(x, area.y + 2, words(f"tui.phase.{name}") + " ", "mute")
-            x = brush.say(x, area.y + 2, numbers.duration(totals[name]).strip(), fg, bold=True) + 3
         if not totals:
-            brush.say(x, area.y + 2, words("tui.request.open"), "mute")
+            brush.say(area.x, area.y, brush.words("tui.request.open"), "mute")
+            return
+        told = {
+            name: (brush.words(f"tui.phase.{name}") + " ", numbers.fine(totals[name]))
+            for name in PHASES
+            if name in totals
+        }
+        while sum(cell_len(word) + cell_len(time) + 2 for word, time in told.values()) > area.width:
+            del told[min(told, key=lambda name: totals[name])]
+        x = area.x
+        for name, (word, time) in told.items():
+            x = brush.say(x, area.y, word, "mute")
+            fg = "alarm" if name == "preempted" else "hi"
+            x = brush.say(x, area.y, time, fg, bold=True) + 2
 
     def _paint_tokens(self, brush: Brush, request: dict[str, Any], area: Area) -> int:
         """One bar a token, the newest at the right."""
@@ -264,26 +283,7 @@ class RequestView(View):
         request_id, model = self.request_id, self.model
         if request_id is None or model is None:
             return []
-        rows = self.desk.answers.ask("request_story_codes", request=request_id) or []
-        request = model.request(request_id)
-        entries = [entry_of_story(row, request_id) for row in rows if row["step"] <= model.step]
-        if request.get("arrival_ns"):
-            entries.insert(
-                0, Entry(self._arrival_step(model, request, entries), "arrive", request_id)
-            )
-        if request.get("code") is not None:
-            last = request.get("last_step") or model.step
-            entries.append(Entry(last, "finish", request_id, request["code"], (request["end_a0"],)))
-        return joined_skips(entries)
-
-    @staticmethod
-    def _arrival_step(model: Model, request: dict[str, Any], entries: list[Entry]) -> int:
-        """The step during which it came, if that is at hand; else the first that dealt with it."""
-        known = entries[0].step if entries else max(0, model.step)
-        for column in model.timeline.upto(known, 10_000):
-            if column.row["end_ns"] >= request["arrival_ns"]:
-                return column.step
-        return known
+        return story_of(model, request_id, self.desk.answers, self.desk.words)
 
     def _place(self, lines: list[Entry]) -> int:
         return (

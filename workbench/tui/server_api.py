@@ -17,8 +17,16 @@ CHAT_SECONDS = 300.0
 QUICK_SECONDS = 5.0
 
 
+REFUSALS = (401, 403, 404)
+"""Without a key, with a wrong one, or without --dev: asking again would not help."""
+
+
 class ServerError(Exception):
     """The server refused, or does not answer; the message is its own."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.is_refusal = status in REFUSALS
 
 
 class ServerApi:
@@ -42,7 +50,7 @@ class ServerApi:
             except httpx.HTTPError as error:
                 raise ServerError(str(error) or type(error).__name__) from error
         if answer.status_code != 200:
-            raise ServerError(_message(answer.text, answer.status_code))
+            raise ServerError(_message(answer.text, answer.status_code), answer.status_code)
         said: dict[str, Any] = answer.json()
         return said
 

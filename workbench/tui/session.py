@@ -5,54 +5,28 @@
     replay    the clock advances the model, arrows move it
     lost      the last model stays                                 comes back by itself
 
-Live and replay share everything else: one model, one cursor, the same seeking by queries.
+Live and replay share everything else: one model, one cursor, the same seeking by queries (`seeker`).
 
-Invariant: the model is only replaced or advanced in the event loop; what takes queries runs in a thread,
-and of several wishes for a place only the last is fulfilled.
+Invariant: the model is only replaced or advanced in the event loop; what takes queries runs in a thread.
 """
 
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from tracing.errors import TraceError
-from tracing.reader import LiveRun
 from workbench.look.words import Words
-from workbench.tui.model import Figures, Model, load, load_figures, load_upcoming
+from workbench.tui.clock import Clock
+from workbench.tui.mode import Mode, Notice
+from workbench.tui.model import Figures, Model, load_figures
+from workbench.tui.seeker import Seeker
 from workbench.tui.source import Source
 
-SPEEDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-REFILL = 24
-"""With fewer steps than this ahead, a replay asks for more."""
 FIGURES_SHARE = 20
 """A query that takes long is asked less often: the recorder has other things to do."""
-LONGEST_PAUSE_NS = 2_000_000_000
-"""A replay does not wait longer than this for the next step, however long the engine idled."""
-
-
-class Mode(StrEnum):
-    """What the state chip says."""
-
-    LOADING = "loading"
-    LIVE = "live"
-    PAUSED = "paused"
-    REPLAY = "replay"
-    LOST = "lost"
-    ENDED = "ended"
-    HELD = "held"
-    EMPTY = "empty"
-
-
-@dataclass(slots=True)
-class Notice:
-    """A second line under the header."""
-
-    key: str
-    values: dict[str, Any]
-    is_alarm: bool = False
+COMMIT_SECONDS = 1.0
+"""Frames are faster than tables: what was shown can surely be asked for only so much later."""
 
 
 class Session:
@@ -65,22 +39,25 @@ class Session:
         self.mode = Mode.LOADING if source is not None else Mode.EMPTY
         self.notice: Notice | None = None
         self.is_playing = False
-        self.speed = 1.0
         self.version = 0
         """Counts changes of the model."""
         self.newest_step = -1
         """Of a live run, also while the model stands."""
         self.control: dict[str, Any] | None = None
         """What the server said last of being held, with `--dev`."""
+        self.gone: Notice | None = None
+        """That the core has died, as long as there is no other one."""
         self.error: str | None = None
         self.resume: Callable[[], None] = _nothing
         """Follow again; set by who follows."""
-        self._clock_ns = 0.0
+        self.seeker = Seeker(self)
+        self.clock = Clock()
         """A replay's own time."""
+        self.moved_at = 0.0
+        """When rows came last, on the monotonic clock."""
+        self._figures_at = 0.0
         self._figures_due = 0.0
-        self._wish: int | None = None
-        self._seeking: asyncio.Task[None] | None = None
-        self._filling: asyncio.Task[None] | None = None
+        self._aged_at = 0.0
 
     @property
     def is_live_run(self) -> bool:
@@ -93,14 +70,27 @@ class Session:
         return self.mode in (Mode.LIVE, Mode.HELD)
 
     @property
+    def is_moving(self) -> bool:
+        """Steps go by."""
+        return self.is_following or self.is_playing
+
+    @property
+    def is_held(self) -> bool:
+        """The engine stands still, whatever step is looked at."""
+        is_known = self.control is not None and self.mode in (Mode.LIVE, Mode.HELD, Mode.PAUSED)
+        return is_known and bool((self.control or {})["paused"])
+
+    @property
     def held(self) -> dict[str, Any] | None:
-        """The state of an engine that stands still; None: it runs, or nobody knows."""
-        return self.control if self.mode is Mode.HELD else None
+        """How an engine stands still after the step at the cursor; None: it does not, or nobody knows."""
+        is_newest = self.model is not None and self.model.step >= self.newest_step
+        return self.control if self.is_held and is_newest else None
 
     @property
     def is_at_end(self) -> bool:
-        """There is no step after the cursor."""
-        return self.model is None or self.model.step >= self.model.last_step
+        """There is no step after the cursor, in this life of the core or another."""
+        is_last = self.model is None or self.model.step >= self.model.last_step
+        return is_last and self.seeker.life_beside(1) is None
 
     def why_nothing(self, words: Words) -> list[str]:
         """Sentences for a screen without a model."""
@@ -118,7 +108,8 @@ class Session:
             self.newest_step = -1  # another life of the core counts its steps from 0
         self.model = model
         self.error = None
-        self._clock_ns = float(model.now_ns)
+        self.clock.now_ns = float(model.now_ns)
+        self.moved_at = time.monotonic()
         self.newest_step = max(self.newest_step, model.last_step)
         self._note_change()
 
@@ -126,6 +117,7 @@ class Session:
         """A frame of the live stream."""
         assert self.model is not None
         self.model.apply(rows)
+        self.moved_at = time.monotonic()
         self.newest_step = self.model.last_step
         self._note_change()
 
@@ -138,6 +130,22 @@ class Session:
     def enter(self, mode: Mode, notice: Notice | None = None) -> None:
         """Change the state chip."""
         self.mode, self.notice = mode, notice
+        self._note_change()
+
+    def take_control(self, state: dict[str, Any]) -> None:
+        """The server says how things stand."""
+        is_news, self.control = state != self.control, state
+        if not self.is_following:
+            if is_news:
+                self._note_change()
+        elif state["paused"] and (is_news or self.mode is not Mode.HELD):
+            self.enter(Mode.HELD)
+        elif not state["paused"] and self.mode is Mode.HELD:
+            self.enter(Mode.LIVE)
+
+    def say(self, notice: Notice) -> None:
+        """A word under the header."""
+        self.notice = notice
         self._note_change()
 
     # -- moving ----------------------------------------------------------------------------------
@@ -154,7 +162,7 @@ class Session:
             case Mode.REPLAY | Mode.ENDED:
                 self.is_playing = not self.is_playing and not self.is_at_end
                 if self.model is not None:
-                    self._clock_ns = float(self.model.now_ns)
+                    self.clock.now_ns = float(self.model.now_ns)
         self._note_change()
 
     def freeze(self) -> None:
@@ -170,81 +178,67 @@ class Session:
             self.seek(self.model.last_step)
 
     def move(self, steps: int) -> None:
-        """Move the cursor by so many steps; a live view freezes first."""
+        """Move the cursor by so many steps; a live view freezes first, a replay goes on to the next life."""
         if self.model is None:
             return
         self.freeze()
         self.is_playing = False
-        target = max(0, min(self.cursor + steps, self.last_step))
-        if steps == 1 and self._wish is None and self.model.forward():
+        if steps == 1 and not self.seeker.is_on_its_way and self.model.forward():
             self._note_change()
-            self._refill()
+            self.seeker.refill()
         else:
-            self.seek(target)
+            self.seeker.move(steps)
 
     @property
     def cursor(self) -> int:
         """The step that is shown, or that one is on the way to: keys may be faster than queries."""
-        if self._wish is not None:
-            return self._wish
-        return self.model.step if self.model is not None else -1
-
-    @property
-    def last_step(self) -> int:
-        """The last step that can be gone to."""
-        known = self.model.last_step if self.model is not None else -1
-        return max(known, self.newest_step)
+        return self.seeker.where[1]
 
     def seek(self, step: int) -> None:
-        """Go to a step by queries; of several wishes the last counts."""
-        if self.model is None:
-            return
-        self.freeze()
-        self._wish = max(0, min(step, self.last_step))
-        if self._seeking is None or self._seeking.done():
-            self._seeking = asyncio.create_task(self._seek())
+        """Go to a step of the same life by queries; of several wishes the last counts."""
+        if self.model is not None:
+            self.freeze()
+            self.seeker.seek(step)
+
+    @property
+    def speed(self) -> float:
+        """Of a replay."""
+        return self.clock.speed
 
     def change_speed(self, by: int) -> None:
         """Slower or faster."""
-        place = min(range(len(SPEEDS)), key=lambda i: abs(SPEEDS[i] - self.speed))
-        self.speed = SPEEDS[max(0, min(len(SPEEDS) - 1, place + by))]
+        self.clock.change_speed(by)
         self._note_change()
 
     def tick(self, seconds: float) -> None:
-        """A replay's clock goes on; as many steps as have ended by then are applied."""
+        """Time passes: news go, and a replay applies the steps that have ended by then."""
+        self._age_notice()
         model = self.model
-        if not self.is_playing or model is None:
+        if not self.is_playing or model is None or self.seeker.is_on_its_way:
             return
-        self._clock_ns += seconds * self.speed * 1e9
-        moved = False
-        while model.upcoming:
-            _, rows = model.upcoming[0]
-            end_ns = _end_of(model, rows)
-            if end_ns is None:
-                break
-            if end_ns > self._clock_ns:
-                if end_ns - self._clock_ns > LONGEST_PAUSE_NS * self.speed:
-                    self._clock_ns = end_ns - LONGEST_PAUSE_NS * self.speed
-                break
-            if not model.forward():
-                break
-            moved = True
-        if self.is_at_end:
-            self.is_playing = False
-            self.seek(model.step)  # with what front ends said after it
-        if moved:
+        if self.clock.run(model, seconds):
             self._note_change()
-        self._refill()
+        if model.step >= model.last_step:
+            other = self.seeker.life_beside(1)
+            if other is not None:
+                self.seeker.go(other.engine_id, 0)
+            else:
+                self.is_playing = False
+                self._note_change()
+        self.seeker.refill()
 
     async def refresh_figures(self) -> None:
-        """Ask again for what only queries know, if the cursor has moved since."""
+        """Ask again for what only queries know, if anything has been told since."""
         model, now = self.model, time.monotonic()
-        if model is None or model.figures.step == model.step or self._wish is not None:
+        if model is None or self.seeker.is_on_its_way or now < self._figures_due:
             return
-        if now < self._figures_due:
+        is_settled = not self.is_live_run or self._figures_at > self.moved_at + COMMIT_SECONDS
+        if model.figures.step == model.step and is_settled:
             return
+        self._figures_at = now
         try:
-            figures = await asyncio.to_thread(load_figures, model.run, model.state)
+            asked = (model.run, model.state.engine_id, model.step, model.until_ns)
+            figures = await asyncio.to_thread(load_figures, *asked)
         except TraceError:
             return  # the line is down; whoever follows says so
         took = time.monotonic() - now
@@ -254,69 +248,25 @@ class Session:
 
     # -- inside ----------------------------------------------------------------------------------
 
+    def _age_notice(self) -> None:
+        if self.notice is not None and self.notice.is_over:
+            self.notice = None
+            self._note_change()
+        shown, now = self.notice or self.gone, time.monotonic()
+        if shown is not None and shown.since is not None and now - self._aged_at >= 1:
+            self._aged_at = now
+            self._note_change()
+
     def _take_figures(self, model: Model, figures: Figures) -> None:
         model.figures = figures
         if figures.step == model.step:
             model.counts = dict(figures.counts)
         self._note_change()
 
-    async def _seek(self) -> None:
-        while self._wish is not None:
-            wish, model = self._wish, self.model
-            assert model is not None
-            try:
-                found = await asyncio.to_thread(_load_at, model, wish)
-            except TraceError as error:
-                self._wish = None
-                self.notice = Notice("tui.notice.error", {"error": str(error)}, is_alarm=True)
-                self._note_change()
-                return
-            if self._wish == wish:
-                self._wish = None
-            if self.model is model:
-                self.show(found)
-
-    def _refill(self) -> None:
-        """Rows for the next steps, before they are needed."""
-        model = self.model
-        if model is None or len(model.upcoming) >= REFILL or self.is_live_run:
-            return
-        if model.step + len(model.upcoming) >= model.last_step:
-            return
-        if self._filling is None or self._filling.done():
-            self._filling = asyncio.create_task(self._fill(model))
-
-    async def _fill(self, model: Model) -> None:
-        first = model.step + len(model.upcoming)
-        try:
-            more = await asyncio.to_thread(load_upcoming, model)
-        except TraceError:
-            return
-        if self.model is model and model.step + len(model.upcoming) == first:
-            model.upcoming += more
-
     def _note_change(self) -> None:
         self.version += 1
         self.changed()
 
 
-def _load_at(model: Model, step: int) -> Model:
-    """The same life of the same run at another step. Raises TraceError."""
-    asked, engine = (model.run, model.name, model.created_ns, step), model.state.engine_id
-    found = load(*asked, engine=engine)
-    if found.step < step and isinstance(model.run, LiveRun):
-        model.run.sync()  # frames are faster than tables: what was shown can be asked for only now
-        found = load(*asked, engine=engine)
-    return found
-
-
 def _nothing() -> None:
     """Nobody follows."""
-
-
-def _end_of(model: Model, rows: dict[str, list[Any]]) -> int | None:
-    """When the step of these rows ended; None: they are no step."""
-    if "step" not in rows:
-        return None
-    place = list(model.state.columns["step"]).index("end_ns")
-    return int(rows["step"][0][place])

@@ -1,13 +1,18 @@
 """Which run is meant: nothing (a server on this machine), a URL, or a run by name.
 
     cutaway top                        the newest server here that records
-    cutaway top http://127.0.0.1:8000  that server, or its recorder's own address
+    cutaway top localhost:8000         that server (a path like /v1 is as good), or a recorder's own address
     cutaway top last | NAME | FOLDER   a recorded run; one that is still being recorded is followed
+
+What a server records is told by the recorder beside it, on that machine alone: a server elsewhere is watched
+there, or through a forwarded port of its recorder.
 
 Invariant: a live source can be found anew at any time, because servers restart under other ports and
 other runs.
 """
 
+import re
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +26,8 @@ from tracing.runs import RunInfo, find_run, recorder_url
 from workbench.servers import RunningServer, running_servers
 
 PATIENCE_SECONDS = 5.0
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]*):\d{1,5}(/.*)?")
+_HERE = ("", "localhost", "0.0.0.0", "::", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,9 @@ def find_source(target: str | None) -> Source | None:
         recording = [server for server in running_servers() if server.run_dir is not None]
         return of_server(recording[-1]) if recording else None
     if target.startswith(("http://", "https://")):
-        return _of_url(target.rstrip("/"))
+        return _of_url(_address(target))
+    if _ADDRESS.fullmatch(target) and not Path(target).exists():
+        return _of_url(_address(f"http://{target}"))
     return of_run(find_run(target))
 
 
@@ -105,9 +114,23 @@ def _live(
     )
 
 
+def _address(url: str) -> str:
+    """Scheme, host and port; this machine is always 127.0.0.1. Raises TraceError."""
+    try:
+        said = httpx.URL(url)
+        if said.port is not None and said.port > 65535:
+            raise httpx.InvalidURL("a port is at most 65535")
+    except httpx.InvalidURL as error:
+        raise TraceError(f"{url} is no address: {error}") from error
+    host = said.host
+    if host in (*_HERE, socket.gethostname()):
+        host = "127.0.0.1"
+    return str(said.copy_with(host=host, path="/", query=None)).rstrip("/")
+
+
 def _of_url(url: str) -> Source:
     for server in running_servers():
-        if server.url == url:
+        if _address(server.url) == url:
             if server.run_dir is None:
                 raise TraceError(
                     f"{url} records nothing: start it with a trace level other than off"
@@ -115,16 +138,34 @@ def _of_url(url: str) -> Source:
             return of_server(server)
     said = _ask(f"{url}/run")
     if said is None or "created_ns" not in said:
-        raise TraceError(
-            f"{url} is neither a server of this machine nor a recorder: `cutaway top` alone finds the "
-            "server by itself, and `cutaway trace ls` lists recorded runs"
-        )
+        raise _elsewhere(url) if _ask(f"{url}/health") else _nothing_there(url)
     return Source(
         title=url.removeprefix("http://"),
         created_ns=int(said["created_ns"]),
         is_live=True,
         find_url=lambda: url,
         open=lambda: LiveRun(url),
+    )
+
+
+class RecorderElsewhereError(TraceError):
+    """The server answers, but not the recorder beside it."""
+
+
+def _elsewhere(url: str) -> RecorderElsewhereError:
+    host = httpx.URL(url).host
+    there = "THAT-MACHINE" if host == "127.0.0.1" else host
+    return RecorderElsewhereError(
+        f"{url} serves, but what it records is told only on its own machine and to its own user. "
+        "There, `cutaway top` finds it. From here: `url` in the run's recorder.json there names the "
+        f"recorder's port; `ssh -L 9000:127.0.0.1:PORT {there}`, then `cutaway top localhost:9000`"
+    )
+
+
+def _nothing_there(url: str) -> TraceError:
+    return TraceError(
+        f"{url} is neither a server of this machine nor a recorder: `cutaway top` alone finds the "
+        "server by itself, and `cutaway trace ls` lists recorded runs"
     )
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.look.palette import label_of, number_of
 from workbench.tui.dialogs import Ask, Choose
+from workbench.tui.mode import Mode
 from workbench.tui.server_api import ServerApi, ServerError
-from workbench.tui.session import Mode, Notice
+from workbench.tui.source import Source
 
 if TYPE_CHECKING:
     from workbench.tui.app import TopApp
@@ -28,32 +29,32 @@ class Steering:
     def __init__(self, app: "TopApp", key: str | None) -> None:
         self._app = app
         self._key = key
-        self._controlled: str | None = None
-        """URL of a server that lets itself be controlled."""
-        self._refused: str | None = None
-        """URL of one that does not."""
+        self._refused: Source | None = None
+        """One that does not."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- control ---------------------------------------------------------------------------------
 
     async def look(self) -> None:
-        """Ask whether the engine is held still; a server without --dev is asked once."""
-        api = self._api()
-        if api is None or api.url == self._refused or not self._app.desk.session.is_following:
+        """Ask whether the engine is held still; a server that does not let itself be asked is asked once."""
+        api, session = self._api(), self._app.desk.session
+        source = session.source
+        is_there = session.is_following or session.mode is Mode.PAUSED
+        if api is None or source is self._refused or not is_there:
             return
         try:
             state = await api.control("state")
-        except ServerError:
-            if self._controlled is None:
-                self._refused = api.url
+        except ServerError as error:
+            if error.is_refusal:
+                self._refused = source
             return
-        self._controlled = api.url
-        self._take(state)
+        if session.source is source:
+            session.take_control(state)
 
     async def pause_or_resume(self) -> None:
         """P."""
-        held = self._app.desk.session.held
-        await self._act("resume" if held is not None else "pause", {})
+        is_held = self._app.desk.session.is_held
+        await self._act("resume" if is_held else "pause", {})
 
     async def step(self) -> None:
         """O."""
@@ -114,25 +115,13 @@ class Steering:
         try:
             state = await api.control(path, body)
         except ServerError as error:
-            if api.url == self._refused:
+            if error.is_refusal and app.desk.session.source is self._refused:
                 app.tell("tui.notice.no_control")
             else:
                 app.complain(str(error))
             return
-        self._controlled = api.url
-        self._take(state)
-
-    def _take(self, state: dict[str, Any]) -> None:
-        """Let the screen say what the server says."""
-        session = self._app.desk.session
-        session.control = state
-        was_held, is_held = session.mode is Mode.HELD, state["paused"]
-        if is_held and session.is_following:
-            by = state["stopped_by"]
-            key = "tui.notice.held" if by else "tui.notice.held_by_hand"
-            session.enter(Mode.HELD, Notice(key, {"step": state["next_step"], "by": by}))
-        elif was_held and not is_held:
-            session.enter(Mode.LIVE)
+        self._refused = None
+        app.desk.session.take_control(state)
 
     # -- a prompt --------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@
 Without colours each lane has a row of its own and writes what colour would say: `r88▒━━━━━━✕`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from workbench.look.palette import label_of
 from workbench.tui.brush import Area, Brush
@@ -55,24 +55,24 @@ def _draw_tokens(brush: Brush, area: Area, shown: Sequence[Column], cursor: int)
     """A bar a step, in eighths of a cell: decode tokens at the bottom, prefill tokens on top."""
     if area.height <= 0:
         return
-    kept, remember = brush.theme.kept, brush.theme.remember
-    bars: list[list[Cell]] = []
-    for column in shown:
-        row, ground = column.row, "raised" if column.step == cursor else "panel"
-        counts = (row["num_tokens"], row["num_prefill_tokens"], row["token_budget"])
-        key = (*counts, area.height, ground)
-        bars.append(kept.get(key) or remember(key, _column(brush, *counts, area.height, ground)))
+    bars = [_tokens(brush, column, area.height, column.step == cursor) for column in shown]
     for i, cells in enumerate(zip(*bars, strict=True)):
         brush.canvas.cells(area.x, area.y + i, cells)
 
 
-def _column(
-    brush: Brush, num_tokens: int, num_prefill: int, budget: int, rows: int, ground: str
-) -> list[Cell]:
+def _tokens(brush: Brush, column: Column, rows: int, is_cursor: bool) -> list[Cell]:
+    """A step's bar from the top; a step is drawn once and then moves to the left."""
+    key = (brush.theme, rows, is_cursor)
+    if column.bar is None or column.bar[0] != key:
+        column.bar = (key, _column(brush, column.row, rows, "raised" if is_cursor else "panel"))
+    return column.bar[1]
+
+
+def _column(brush: Brush, row: Mapping[str, int], rows: int, ground: str) -> list[Cell]:
     """One bar, from the top."""
-    whole, of = rows * 8, max(1, budget)
-    total = min(whole, _eighths(num_tokens, of, whole))
-    low = min(total, _eighths(num_tokens - num_prefill, of, whole))
+    whole, of = rows * 8, max(1, row["token_budget"])
+    total = min(whole, _eighths(row["num_tokens"], of, whole))
+    low = min(total, _eighths(row["num_tokens"] - row["num_prefill_tokens"], of, whole))
     bases = [(rows - 1 - i) * 8 for i in range(rows)]
     return [_bar(brush, ground, min(8, total - base), min(8, low - base)) for base in bases]
 
@@ -103,13 +103,13 @@ def _draw_lanes(brush: Brush, area: Area, shown: Sequence[Column]) -> None:
 
 
 def _lanes(brush: Brush, column: Column, num_rows: int) -> list[Cell]:
-    """A step's squares from the top; a step is drawn once and then moves to the left."""
+    """A step's squares from the top, kept like its bar."""
     key = (brush.theme, num_rows)
-    if column.drawn is not None and column.drawn[0] == key:
-        return column.drawn[1]
+    if column.lanes is not None and column.lanes[0] == key:
+        return column.lanes[1]
     seats = column.seats
     cells = [_square(brush, seats.get(2 * i), seats.get(2 * i + 1)) for i in range(num_rows)]
-    column.drawn = (key, cells)
+    column.lanes = (key, cells)
     return cells
 
 

@@ -21,7 +21,6 @@ from textual.theme import Theme as TextualTheme
 from workbench.look.palette import hue_index, ink_on, mix, palette
 
 FULL, LANE, PREFILL, HATCH, GHOST = 1.0, 0.90, 0.48, 0.35, 0.24
-MAX_KEPT = 20_000
 NAMES = ("dark", "light", "contrast", "safe", "mono")
 """Themes in the order in which `T` walks through them; safe: hues for the colour-blind."""
 
@@ -37,8 +36,6 @@ class Theme:
     is_mono: bool = False
     _styles: dict[tuple[str, str, bool], Style] = field(default_factory=dict)
     _mixed: dict[tuple[str, float, str], str] = field(default_factory=dict)
-    kept: dict[Any, Any] = field(default_factory=dict)
-    """Pieces of pictures that painters draw again and again; see `remember`."""
 
     def style(self, fg: str = "ink", bg: str = "ground", *, bold: bool = False) -> Style:
         """Text in a colour on a colour; tokens of the palette, or #RRGGBB."""
@@ -67,13 +64,6 @@ class Theme:
             return self.style(self.hue(request_id), self.hue(request_id, GHOST))
         hue = self.hue(request_id)
         return self.style(ink_on(hue), hue, bold=True)
-
-    def remember(self, key: Any, piece: Any) -> Any:
-        """Keep a piece of a picture in `kept`, which is emptied when it has grown large."""
-        if len(self.kept) > MAX_KEPT:
-            self.kept.clear()
-        self.kept[key] = piece
-        return piece
 
     @cached_property
     def textual(self) -> TextualTheme:

@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.replay_state import ADMITTED, StepFacts
+from workbench.replay_state import Part, StepFacts
 from workbench.tui.canvas import Cell
 from workbench.tui.log import Entry, entries_of
 
-MAX_COLUMNS = 1024
+MAX_COLUMNS = 512
 MAX_TOLD = 4096
 NUM_SAMPLES = 40
 BUCKET = 4
@@ -33,21 +33,29 @@ class Column:
     step: int
     row: dict[str, Any]
     """Table step."""
-    rows: list[dict[str, Any]]
-    """Table step_request."""
+    parts: list[Part]
+    """What each sequence had in it, in schedule order."""
     seats: dict[int, tuple[int, str]] = field(default_factory=dict)
     """Seat -> (request, p | d | s | x)."""
-    phases: dict[int, str] = field(default_factory=dict)
-    """Request -> the same letter."""
     given: dict[int, int] = field(default_factory=dict)
     """Block given out or shared in this step -> request."""
     hits: int = 0
     """Prompt tokens found in the prefix cache at admissions in this step."""
-    drawn: tuple[object, list[Cell]] | None = None
-    """Its lanes as they were drawn last, and for what."""
+    bar: tuple[object, list[Cell]] | None = None
+    """Its tokens as they were drawn last, and for what."""
+    lanes: tuple[object, list[Cell]] | None = None
+    """The same of its seats."""
     asked: int = 0
     """Prompt tokens that were looked up."""
     entries: list[Entry] = field(default_factory=list)
+    _phases: dict[int, str] | None = None
+
+    @property
+    def phases(self) -> dict[int, str]:
+        """Request -> p | d | s | x; put together when it is first asked for."""
+        if self._phases is None:
+            self._phases = dict(self.seats.values())
+        return self._phases
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +137,10 @@ class Timeline:
     def _add_column(self, facts: StepFacts, entries: list[Entry]) -> None:
         assert facts.row is not None
         column = Column(
-            facts.step, facts.row, facts.rows, entries=self._loose + entries, given=facts.given
+            facts.step, facts.row, facts.parts, entries=self._loose + entries, given=facts.given
         )
         self._loose = []
-        present = {row["request_id"] for row in facts.rows}
+        present = {part.request_id for part in facts.parts} if facts.left else ()
         for request_id in facts.left:
             if request_id not in present:  # it left before the step
                 self._seat_of.pop(request_id, None)
@@ -140,15 +148,16 @@ class Timeline:
             seat = self._seat_of.pop(request_id, None)
             if seat is not None:
                 column.seats[seat] = (request_id, "x")
-        for row in facts.rows:
-            if row["code"] in ADMITTED:
-                column.hits += row["num_cached_tokens"]
-                column.asked += row["num_tokens"]
-            seat = self._seat(row["request_id"], column)
-            column.seats[seat] = (row["request_id"], "p" if row["is_prefill"] else "d")
-        for request_id, seat in self._seat_of.items():
-            column.seats.setdefault(seat, (request_id, "s"))
-        column.phases = dict(column.seats.values())
+        column.hits = sum(part.num_cached_tokens for part in facts.admitted)
+        column.asked = sum(part.num_tokens for part in facts.admitted)
+        for part in facts.parts:
+            seat = self._seat_of.get(part.request_id)
+            if seat is None:
+                seat = self._take_seat(part.request_id, column)
+            column.seats[seat] = (part.request_id, "p" if part.is_prefill else "d")
+        if len(facts.parts) < len(self._seat_of):  # some idle
+            for request_id, seat in self._seat_of.items():
+                column.seats.setdefault(seat, (request_id, "s"))
         for request_id in facts.left:
             self._seat_of.pop(request_id, None)
         self.columns.append(column)
@@ -156,12 +165,10 @@ class Timeline:
             del self.columns[:-MAX_COLUMNS]
             self.buckets.clear()
 
-    def _seat(self, request_id: int, column: Column) -> int:
-        seat = self._seat_of.get(request_id)
-        if seat is None:
-            taken = set(self._seat_of.values()) | set(column.seats)
-            seat = next(i for i in range(len(taken) + 1) if i not in taken)
-            self._seat_of[request_id] = seat
+    def _take_seat(self, request_id: int, column: Column) -> int:
+        taken = set(self._seat_of.values()) | set(column.seats)
+        seat = next(i for i in range(len(taken) + 1) if i not in taken)
+        self._seat_of[request_id] = seat
         return seat
 
     def _is_news(self, entry: Entry) -> bool:

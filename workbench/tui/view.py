@@ -19,6 +19,7 @@ from workbench.look.words import Words
 from workbench.tui.answers import Answers
 from workbench.tui.brush import Area, Brush
 from workbench.tui.canvas import Canvas, Patch
+from workbench.tui.frame import NUMBERS_PER_SECOND
 from workbench.tui.glyphs import Glyphs
 from workbench.tui.log import Entry, say
 from workbench.tui.model import Model
@@ -29,8 +30,6 @@ from workbench.tui.theme import Theme
 BOXED_WIDTH, BOXED_HEIGHT = 100, 30
 """From this size of the terminal on, panels have boxes."""
 WIDE_WIDTH, WIDE_HEIGHT = 180, 50
-NUMBERS_PER_SECOND = 3
-"""Numbers change no more often than they can be read; pictures may."""
 FRAME_ROWS = 4
 """Header, tabs, rule and footer."""
 
@@ -111,12 +110,11 @@ class View(Widget, can_focus=True):
     def slowly(self, brush: Brush, name: str, area: Area, draw: Callable[[], None]) -> None:
         """Draw a panel of numbers, at most `NUMBERS_PER_SECOND` times a second while the engine runs on."""
         session, now = self.desk.session, time.monotonic()
-        is_moving = session.is_following or session.is_playing
         look = (area, self.size, self.desk.theme.name, self.desk.words.lang)
         kept = self._slow.get(name)
         if (
             kept is not None
-            and is_moving
+            and session.is_moving
             and kept[0] == look
             and now - kept[1] < 1 / NUMBERS_PER_SECOND
         ):
@@ -150,11 +148,15 @@ class View(Widget, can_focus=True):
             self.paint(brush, model)
         self._strips, changed = canvas.strips(self._canvas, self._strips)
         self._canvas = canvas
-        for y in changed:
-            self.refresh(Region(0, y, width, 1))
+        if changed:
+            self.refresh(*(Region(0, y, width, n) for y, n in changed))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """What Textual asks for. There is neither border nor padding to add, so nothing is asked of CSS."""
+        return [self.render_line(y).crop(crop.x, crop.right) for y in crop.line_range]
 
     def render_line(self, y: int) -> Strip:
-        """What Textual asks for."""
+        """One row as it was drawn last."""
         if y < len(self._strips):
             return self._strips[y]
         return Strip.blank(self.size.width, self.desk.theme.style())

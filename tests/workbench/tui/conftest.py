@@ -73,8 +73,7 @@ class Top:
         for _ in range(600):
             await self._handled()
             await self.pilot.pause(0.01)
-            tasks = (session._seeking, session._filling)
-            is_busy = any(task is not None and not task.done() for task in tasks)
+            is_busy = session.seeker.is_busy
             if session.model is not None and not is_busy and not answers._asking:
                 break
         else:
@@ -91,6 +90,8 @@ class Top:
             if pump is None or not pump.call_later(done.set):
                 continue
             while not done.is_set() and pump.is_running:  # a dialog may close meanwhile
+                if self.app._exception is not None:
+                    raise self.app._exception
                 await asyncio.sleep(0.002)
 
     async def press(self, *keys: str) -> None:

@@ -16,10 +16,11 @@ import tracing.follow
 from tests.workbench.toy_run import ToyRun, make_toy_run
 from tests.workbench.tui.conftest import Top, drive, top
 from tests.workbench.tui.test_screens import told_by_viewer
+from tracing.codes import Code
 from tracing.record import Recorder
 from tracing.recording import Recording, attach
 from tracing.runs import RECORDER_FILE
-from workbench.tui.session import Mode
+from workbench.tui.mode import Mode, news
 
 BUSY = (0, 0, 1, 1, 2)
 
@@ -151,3 +152,79 @@ def test_a_new_life_of_the_core_begins_at_step_0(recording: Recording) -> None:
     finally:
         for recorder in second:
             recorder.close()
+
+
+def test_a_dead_core_is_named_until_there_is_another(recording: Recording) -> None:
+    """All that served has died: nobody waits for its requests, in the old life and in the next."""
+    old = make_core(recording, 5)
+    second: list[Recorder] = []
+
+    async def main() -> None:
+        async with following(recording, old) as t:
+            session = t.app.desk.session
+            waiting = old.arrive(), old.arrive()
+
+            def said() -> str:
+                t.app.desktop.repaint()
+                return "\n".join(t.header)
+
+            def queue() -> list[int]:
+                return session.model.state.waiting if session.model else []
+
+            assert len(old.core.scheduler.waiting) >= 2
+            supervisor = recording.recorder("supervisor")
+            supervisor.event(Code.PROC_DIED, old.front.proc_id, 9)
+            supervisor.flush()
+            await until("word of it", lambda: "core gone since" in said())
+            assert not set(waiting) & set(queue())
+            front = attach(recording.handle, "api")
+            second.extend((front, attach(recording.handle, "core")))
+            for recorder in second:
+                recorder.flush()
+            await until("the new life", lambda: session.model is not None and t.step == -1)
+            await until("word of no step", lambda: "step       –" in said())
+            assert "core gone" not in said()
+            assert queue() == []
+            new = make_toy_run(second[1], front, seed=6)
+            new.clock.now = time.monotonic_ns()
+            last = go_on(new, 10)
+            await until("its steps", lambda: session.mode is Mode.LIVE and t.step == last)
+            await check(t, new, last)
+
+    try:
+        drive(main)
+    finally:
+        for recorder in second:
+            recorder.close()
+
+
+def test_what_is_told_after_the_last_step_counts_without_another(recording: Recording) -> None:
+    toy = make_core(recording, 7)
+
+    async def main() -> None:
+        async with following(recording, toy) as t:
+            session = t.app.desk.session
+            toy.drain()
+            toy.core.recorder.flush()
+            await until("the last step", lambda: t.step == max(toy.seen))
+
+            def is_counted() -> bool:
+                model = session.model
+                assert model is not None
+                found = model.figures.latency.get("e2e_ns", {})
+                return found.get("n") == toy.num_requests
+
+            await until("all ends", is_counted)
+
+    drive(main)
+
+
+def test_news_go_while_nothing_happens(recording: Recording) -> None:
+    toy = make_core(recording, 8)
+
+    async def main() -> None:
+        async with following(recording, toy) as t:
+            t.app.desk.session.notice = news("tui.notice.behind", 0.2, s="1.2")
+            await until("silence", lambda: t.app.desk.session.notice is None)
+
+    drive(main)

@@ -180,7 +180,7 @@ def look_back(t: Terminal) -> None:
     t.press("Space")
     t.wait_for("paused", lambda s: "PAUSED" in s)
     frozen = t.step()
-    t.wait_for("newer steps", lambda s: re.search(r"engine runs on; [1-9]", s))
+    t.wait_for("newer steps", lambda s: re.search(r"newer steps: [1-9]", s))
     assert t.step() == frozen
     t.press("Left")
     t.wait_for("the step before", lambda s: t.step() == frozen - 1)

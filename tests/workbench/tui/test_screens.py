@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from rich.cells import cell_len
 
 from tests.tracing.test_engine_agreement import Told
 from tests.workbench.toy_run import ToyRun
@@ -11,11 +13,14 @@ from tests.workbench.tui.conftest import STEP, Top, drive, top
 from tracing.keyframe import describe, keyframe_at
 from tracing.reader import Run, open_run, state_at
 from workbench.look.palette import label_of
+from workbench.look.words import Words
 from workbench.replay_state import State
+from workbench.tui.causes import gap_entry, gaps
+from workbench.tui.command import top as command
 from workbench.tui.decisions import Decisions
 from workbench.tui.dialogs import Ask, Choose, Show
 from workbench.tui.keys import KEYS
-from workbench.tui.session import Mode
+from workbench.tui.mode import Mode
 
 FIRST = 1 << 32
 
@@ -449,6 +454,115 @@ def test_ascii_means_ascii(run_dir: Path) -> None:
                     assert strip.text.isascii(), strip.text
 
     drive(main)
+
+
+def test_at_the_last_step_figures_and_log_know_what_was_told_after_it(run_dir: Path) -> None:
+    async def main() -> None:
+        run = open_run(run_dir)
+        wanted = {row["metric"]: row["n"] for row in run.query("latency_percentiles").dicts()}
+        run.close()
+        async with top(run_dir, (120, 36), step=278) as t:
+            for key in ("right", "left", "G"):  # by rows, and by a query
+                await t.press(key)
+            model = t.app.desk.session.model
+            assert model is not None
+            told = {metric: row["n"] for metric, row in model.figures.latency.items()}
+            assert told["ttft_ns"] == wanted["ttft_ns"]
+            assert model.state.totals["ended"] == model.state.totals["requests"]
+            ends = [e for e in model.timeline.entries(model.step, 999) if e.kind == "finish"]
+            assert ends
+            assert all(entry.took_ns is not None for entry in ends)
+            assert "after –" not in t.text
+            await t.press("left")
+            await t.press("right")
+            assert t.step == 279
+            assert model.state.totals["ended"] == model.state.totals["requests"]
+
+    drive(main)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_request_tells_why_tokens_missed_and_why_some_came_late(run_dir: Path, lang: str) -> None:
+    async def main() -> None:
+        run = open_run(run_dir)
+        causes = run.query("why_miss", request=request(80), lang=lang).dicts()
+        (hit,) = [row["tokens"] for row in causes if row["name"] == "HIT_PART"]
+        assert sum(row["tokens"] for row in causes) - hit > 0
+        run.close()
+        async with top(run_dir, (120, 36), lang=lang) as t:
+            await t.press("5")
+            t.app.desktop.action_open_request(request(80))
+            await t.settle()
+            for cause in causes:
+                if cause["name"] != "HIT_PART":
+                    assert cause["sentence"] in t.text
+            late = {
+                "en": "token 9 after 43.3 ms: preempted at step 138, back at step 140",
+                "zh": "第 9 个 token 隔 43.3 ms：第 138 步被抢占，第 140 步恢复",
+            }
+            assert late[lang] in t.text
+            assert {"en": "receive", "zh": "接收"}[lang] in t.text
+
+    drive(main)
+
+
+def test_a_long_gap_names_the_prompt_that_shared_its_step(run_dir: Path) -> None:
+    run = open_run(run_dir)
+    try:
+        ids = [row[0] for row in run.sql("SELECT request_id FROM request ORDER BY 1").rows]
+        found = [(who, row) for who in ids for row in gaps(run, who)]
+        assert found
+        shared = [(who, row) for who, row in found if row["prefill_tokens"]]
+        who, row = shared[0]
+        rows = run.query("step_rows", engine=0, step=row["slow_step"], lang="en").dicts()
+        others = [r for r in rows if r["is_prefill"] and r["request_id"] != who]
+        assert row["prefill_tokens"] == sum(r["num_scheduled_tokens"] for r in others)
+        assert set(row["prefill_of"]) == {r["request_id"] for r in others}
+        assert row["num_rows"] == len(rows)
+        told = row | {"preempted_step": None, "slow_ns": row["gap_ns"]}
+        line = gap_entry(told, who, Words("en"))
+        assert line.step == row["slow_step"]
+        assert f"{row['prefill_tokens']} prompt tokens of r" in (line.text or "")
+    finally:
+        run.close()
+
+
+def test_no_color_means_no_colour_at_all(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def main() -> None:
+        async with top(run_dir) as t:
+            for keys in ((), ("k",), ("escape",), ("colon",), ("escape", "T"), ("l",)):
+                await t.pilot.press(*keys)
+                await t.pilot.pause(0.2)
+                for strip in t.app.screen._compositor.render_strips():
+                    for segment in strip:
+                        for colour in (segment.style.color, segment.style.bgcolor):  # type: ignore[union-attr]
+                            assert colour is None or colour.is_default
+            assert t.app.desk.theme.is_mono
+        kept = json.loads((tmp_path / "config" / "cutaway" / "top.json").read_text())
+        assert kept == {"theme": "dark", "lang": "zh"}, "no colours today, not for ever"
+
+    drive(main)
+
+
+def test_once_speaks_the_language_that_was_asked_for(run_dir: Path) -> None:
+    def said(*words: str) -> str:
+        result = CliRunner().invoke(command, [str(run_dir), "--once", *words])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    chinese = said("--lang", "zh", "--step", "150")
+    for word in ("请求", "运行", "等待", "延迟", "预填充", "抢占"):
+        assert word in chinese
+    for word in ("requests", "running", "waiting", "latency", "prefill"):
+        assert word in said("--step", "150")
+        assert word not in chinese
+    assert all(cell_len(line) <= 80 for line in chinese.splitlines())
+    refused = CliRunner().invoke(command, [str(run_dir), "--once", "--step", "-3"])
+    assert refused.exit_code == 2
 
 
 def test_at_each_step_the_screen_says_what_the_engine_was(
