@@ -7,7 +7,7 @@ Pure functions from a generation to what `telemetry.py` writes. Phases tile [arr
 
 A detokeniser in a process of its own adds the phase `detokenise` before `to_api`: the hop through it.
 
-Source: OpenTelemetry GenAI semantic conventions (development); fields of `tracing.record.FIELDS`.
+Source: OpenTelemetry GenAI semantic conventions (development); fields of `tracing.layout.FIELDS`.
 """
 
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ import numpy as np
 
 from tracing.codes import Code
 from tracing.fold_kv import KvFold
-from tracing.record import DICT_KINDS, FIELDS, NULL, Kind, Level, Mode, Phase
+from tracing.layout import DICT_KINDS, FIELDS, NULL, Kind, Level, Mode, Phase
 from tracing.rows import KernelChunk, Rows, millionths, null, unsigned
 from tracing.spool import Block
 

@@ -6,7 +6,7 @@ lock or unlock moves every ancestor's count by one. This file spells that out, s
 is the state of one node after the act.
 
 Invariant: depth + num_tokens of a node is the depth of its children; locks of a parent >= those of a child.
-Source: `Kind.NODE` in `tracing.record`; the rules of SGLang 0.5.23 `unified_tree_core.py`, mirrored.
+Source: `Kind.NODE` in `tracing.layout`; the rules of SGLang 0.5.23 `unified_tree_core.py`, mirrored.
 """
 
 from dataclasses import dataclass, field

@@ -16,7 +16,7 @@ What a reader meets at an offset:
 
 Invariant: a segment appears under its name locked and with its header; the lock (flock) is held as long as
 its writer lives, however it dies.
-Source: record layout and block header of `tracing.record`, whose `Sink` this implements.
+Source: record layout and block header of `tracing.layout`; implements the `Sink` of `tracing.record`.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ from itertools import chain, count
 from pathlib import Path
 from struct import Struct
 
-from tracing.record import BLOCK_HEADER, BLOCK_MAGIC, FIELDS, FLAG_REPEATED, Kind
+from tracing.layout import BLOCK_HEADER, BLOCK_MAGIC, FIELDS, FLAG_REPEATED, Kind
 
 SEGMENT_HEADER = Struct("<8sHHI16sqq16x")
 """Magic, format, proc, segment, run id, monotonic ns, epoch ns."""

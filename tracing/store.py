@@ -1,4 +1,4 @@
-"""A run's tables in DuckDB: the only file that knows the database.
+"""A run's tables in DuckDB: who writes them, and who may ask what.
 
 One process writes (the recorder); a live file cannot be opened by a second one, so readers ask the recorder
 and open the file only when it is sealed. Rows and the spool offsets up to which they reach are committed in
@@ -14,46 +14,38 @@ Invariant: rows are only ever appended; only `ingest` is overwritten.
 """
 
 import re
-import tempfile
 import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from tracing.codes import Code
+from tracing.database import (
+    close_in,
+    connect_closed_in,
+    first_line,
+    interrupt,
+    kinds_of,
+    quoted,
+    time_limit,
+)
 from tracing.errors import NotAQuestion, TookTooLong, TookTooMuch, TraceError
+from tracing.queries import query_text
 from tracing.result import Result
 from tracing.rows import Row, Rows, kernel_columns
-from tracing.runs import STORE_FILE, RunInfo
+from tracing.runs import STORE_FILE
 
 MAX_ROWS = 100_000
 MAX_SECONDS = 20.0
-DEAF_SECONDS = 5.0
-"""After its interrupt a query may finish what it has in hand. One that takes longer than this heeds none."""
 PATIENCE_SECONDS = 1.0
 """With queries that go on while the run is completed."""
 _HERE = Path(__file__).parent
-_SQL = _HERE / "sql"
-_CLOSED_IN = {
-    "temp_directory": "",  # queries might read and write there
-    "enable_external_access": False,
-    "autoload_known_extensions": False,
-    "autoinstall_known_extensions": False,
-    "python_enable_replacements": False,
-    "memory_limit": "2GB",
-    "lock_configuration": True,
-}
-"""No files but its own, no network, no extensions, no Python variables; and no way to change that. In this
-order: the folder first, because what may be read is decided with external access."""
-_CLOSING = threading.Lock()
-"""Connections of a process to one file share a database, which can be closed in once."""
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(.*)", re.IGNORECASE | re.DOTALL)
 _CLOSE_OPEN_REQUESTS = """
 INSERT INTO request_end
@@ -98,7 +90,7 @@ class Store:
         Raises TraceError if another process has them open.
         """
         # One thread: the engine needs the processors more than the recorder does.
-        store = cls(_connect_closed_in(run_dir / STORE_FILE, config={"threads": 1}), give_up)
+        store = cls(connect_closed_in(run_dir / STORE_FILE, config={"threads": 1}), give_up)
         if not store._con.execute("SELECT 1 FROM duckdb_tables() LIMIT 1").fetchall():
             store._create_tables()
         return store
@@ -106,7 +98,7 @@ class Store:
     @classmethod
     def read_only(cls, run_dir: Path) -> "Store":
         """Open a sealed run; several readers may at once. Raises TraceError if it cannot be opened."""
-        return cls(_connect_closed_in(run_dir / STORE_FILE, read_only=True))
+        return cls(connect_closed_in(run_dir / STORE_FILE, read_only=True))
 
     @classmethod
     def from_parquet(cls, folder: Path) -> "Store":
@@ -118,11 +110,11 @@ class Store:
             for (table,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
                 path = folder / f"{table}.parquet"
                 if path.exists():  # an empty table has no file
-                    rows = f"read_parquet({_quoted(path)})"
+                    rows = f"read_parquet({quoted(path)})"
                     con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {rows}")
         except duckdb.Error as error:
-            raise TraceError(f"{folder} is no run of this version: {_first_line(error)}") from error
-        _close_in(con)
+            raise TraceError(f"{folder} is no run of this version: {first_line(error)}") from error
+        close_in(con)
         return store
 
     # -- writing ---------------------------------------------------------------------------------
@@ -179,13 +171,13 @@ class Store:
 
     def sql(self, text: str, *, limit: int = MAX_ROWS, seconds: float = MAX_SECONDS) -> Result:
         """One SELECT, EXPLAIN or DESCRIBE. Raises TraceError if it is not, fails, or takes too long."""
-        kinds = _kinds(text)
+        kinds = kinds_of(text)
         if len(kinds) != 1:
             raise NotAQuestion(f"one statement at a time, please: there are {len(kinds)}")
         # EXPLAIN ANALYZE runs what it explains.
         explained = _EXPLAIN.fullmatch(text) if kinds[0] is duckdb.StatementType.EXPLAIN else None
         if explained is not None:
-            kinds = _kinds(explained[1])
+            kinds = kinds_of(explained[1])
         if kinds != [duckdb.StatementType.SELECT]:
             raise NotAQuestion(
                 f"a trace can only be read: SELECT, EXPLAIN [ANALYZE] SELECT or DESCRIBE, not {kinds[0].name}"
@@ -199,7 +191,7 @@ class Store:
             self._asked.add(cursor)
         try:
             cursor.execute("BEGIN TRANSACTION READ ONLY")
-            with _time_limit(cursor, seconds, self._give_up):
+            with time_limit(cursor, seconds, self._give_up):
                 answer = cursor.execute(text, dict(params)) if params else cursor.execute(text)
                 columns = tuple(column[0] for column in answer.description)
                 rows = answer.fetchmany(limit + 1)
@@ -212,7 +204,7 @@ class Store:
         except (duckdb.OutOfMemoryException, MemoryError):
             raise TookTooMuch("took more memory than there is for it: narrow it") from None
         except duckdb.Error as error:
-            raise TraceError(_first_line(error)) from error
+            raise TraceError(first_line(error)) from error
         finally:
             with self._lock:
                 self._asked.remove(cursor)
@@ -228,7 +220,7 @@ class Store:
             if waited > PATIENCE_SECONDS:
                 with self._lock:
                     for cursor in self._asked:
-                        _interrupt(cursor)
+                        interrupt(cursor)
             time.sleep(0.01)
 
     def _create_tables(self, *, reasons: bool = True) -> None:
@@ -258,75 +250,6 @@ class Store:
             self._con.unregister("launches")
 
 
-def export_run(run_dir: Path, folder: Path) -> None:
-    """Write a sealed run as a folder of Parquet files (zstd), small enough to be kept in a repository.
-
-    Raises TraceError if the run is not sealed or the folder is not empty.
-    """
-    info = RunInfo.load(run_dir)
-    if info.state != "sealed":
-        raise TraceError(f"{run_dir.name} is still being recorded: stop it first")
-    if folder.exists() and any(folder.iterdir()):
-        raise TraceError(f"{folder} is not empty: name a new folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    con = _connect(run_dir / STORE_FILE, read_only=True)
-    try:
-        for (table,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
-            if con.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
-                path = _quoted(folder / f"{table}.parquet")
-                con.execute(f"COPY {table} TO {path} (FORMAT parquet, COMPRESSION zstd)")
-    finally:
-        con.close()
-    replace(info, store="parquet").save(folder)
-
-
-def parquet_bytes(result: Result) -> bytes:
-    """Rows as a Parquet file (zstd). Columns of one kind of number keep it; all else becomes text."""
-    columns = [
-        _typed(name, [row[i] for row in result.rows]) for i, name in enumerate(result.columns)
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.parquet"
-        con = duckdb.connect(":memory:")
-        try:
-            con.execute(f"CREATE TABLE rows ({', '.join(f'{n} {kind}' for n, kind, _ in columns)})")
-            appender = con.appender("rows")
-            appender.append_rows(list(zip(*(values for _, _, values in columns), strict=True)))
-            appender.flush()
-            con.execute(f"COPY rows TO {_quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
-        finally:
-            con.close()
-        return path.read_bytes()
-
-
-def _typed(name: str, values: list[Any]) -> tuple[str, str, list[Any]]:
-    """A column's quoted name, its type, and its values as that type takes them."""
-    quoted = '"' + name.replace('"', '""') + '"'
-    kinds = {type(value) for value in values if value is not None}
-    if kinds == {bool}:
-        return quoted, "BOOLEAN", values
-    if kinds == {int}:
-        wide = any(value is not None and abs(value) >= 2**63 for value in values)
-        return quoted, "HUGEINT" if wide else "BIGINT", values
-    if kinds and kinds <= {int, float}:
-        return quoted, "DOUBLE", [None if v is None else float(v) for v in values]
-    return quoted, "VARCHAR", [None if v is None else str(v) for v in values]
-
-
-@cache
-def query_names() -> tuple[str, ...]:
-    """Names that `Store.query` knows."""
-    return tuple(sorted(path.stem for path in _SQL.glob("*.sql")))
-
-
-@cache
-def query_text(name: str) -> str:
-    """The text of a query that `Store.query` knows. Raises TraceError if there is none."""
-    if name not in query_names():
-        raise TraceError(f"no query {name!r}; there are {', '.join(query_names())}")
-    return (_SQL / f"{name}.sql").read_text()
-
-
 def _reasons() -> list[Row]:
     """The catalogue as rows of table reason."""
     catalogue = tomllib.loads((_HERE / "reasons.toml").read_text())
@@ -337,66 +260,3 @@ def _reasons() -> list[Row]:
         )
         for name, reason in catalogue.items()
     ]
-
-
-def _connect(path: Path, **options: Any) -> Any:
-    try:
-        return duckdb.connect(str(path), **options)
-    except duckdb.Error as error:
-        if "lock" in str(error).lower():
-            raise TraceError(
-                f"{path} is open in another process: ask its recorder, or wait"
-            ) from error
-        raise TraceError(f"{path} cannot be opened: {_first_line(error)}") from error
-
-
-def _kinds(text: str) -> list[Any]:
-    """What each statement is. Raises TraceError if one cannot be read."""
-    try:
-        return [statement.type for statement in duckdb.extract_statements(text)]
-    except duckdb.Error as error:
-        raise TraceError(_first_line(error)) from error
-
-
-def _connect_closed_in(path: Path, **options: Any) -> Any:
-    with _CLOSING:
-        con = _connect(path, **options)
-        (is_closed_in,) = con.execute("SELECT current_setting('lock_configuration')").fetchone()
-        if not is_closed_in:
-            _close_in(con)
-    return con
-
-
-def _close_in(con: Any) -> None:
-    """Make its database an island."""
-    for name, value in _CLOSED_IN.items():
-        con.execute(f"SET {name} = {_quoted(value)}")
-
-
-@contextmanager
-def _time_limit(cursor: Any, seconds: float, give_up: Callable[[], None] | None) -> Iterator[None]:
-    """Interrupt the cursor's query when its time is up; `give_up` if it goes on nevertheless."""
-    timers = [threading.Timer(seconds, _interrupt, (cursor,))]
-    if give_up is not None:
-        timers.append(threading.Timer(seconds + DEAF_SECONDS, give_up))
-    for timer in timers:
-        timer.daemon = True
-        timer.start()
-    try:
-        yield
-    finally:
-        for timer in timers:
-            timer.cancel()
-
-
-def _interrupt(cursor: Any) -> None:
-    with suppress(duckdb.Error):  # it ended in this very moment
-        cursor.interrupt()
-
-
-def _quoted(value: object) -> str:
-    return "'" + str(value).replace("'", "''") + "'"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]

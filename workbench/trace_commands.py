@@ -130,7 +130,7 @@ def export_command(run: str, folder: Path) -> None:
     """
     path = find_run(run)
     tracing.open_run(path).close()  # completes it, if it was interrupted
-    from tracing.store import export_run  # the database only when it is needed
+    from tracing.parquet import export_run  # the database only when it is needed
 
     export_run(path, folder)
     num_bytes = sum(file.stat().st_size for file in folder.iterdir())

@@ -8,7 +8,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tracing.record import FIELDS, NULL, Kind, Recorder
+from tracing.layout import FIELDS
+from tracing.record import NULL, Kind, Recorder
 from tracing.spool import Block, parse_blocks
 
 OFFSET_NS = 1_700_000_000_000_000_000

@@ -6,7 +6,8 @@ import pytest
 
 from tests.tracing.conftest import RunFolder
 from tests.tracing.sim import Sim
-from tracing.record import FIELDS, NULL, Code, Kind, Level, Recorder
+from tracing.layout import FIELDS
+from tracing.record import NULL, Code, Kind, Level, Recorder
 from tracing.spool import (
     SEGMENT_HEADER,
     Block,

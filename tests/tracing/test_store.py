@@ -9,9 +9,11 @@ import tracing
 from tests.tracing.conftest import RunFolder
 from tests.tracing.sim import Sim
 from tracing.errors import TookTooLong, TraceError
+from tracing.parquet import export_run
+from tracing.queries import query_names
 from tracing.record import NULL, Code
 from tracing.runs import RunInfo
-from tracing.store import Store, export_run, query_names
+from tracing.store import Store
 
 REQUEST = (1 << 32) + 1
 
@@ -290,7 +292,7 @@ def test_one_file_is_open_in_one_process_only(folder: RunFolder, tmp_path: Path)
 def test_a_query_that_heeds_no_interrupt_is_given_up(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracing.store.DEAF_SECONDS", 0.05)
+    monkeypatch.setattr("tracing.database.DEAF_SECONDS", 0.05)
     given_up = threading.Event()
     folder.finished_store().close()
     with Store.writable(folder.path, given_up.set) as store:

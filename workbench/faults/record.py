@@ -15,8 +15,8 @@ import torch
 
 import tracing
 from engine import LLM
+from tracing.parquet import export_run
 from tracing.record import Level
-from tracing.store import export_run
 from workbench.faults.inject import Fault, inject
 from workbench.faults.load import ENGINE, make_load, play
 

@@ -25,8 +25,9 @@ from pydantic import BaseModel
 
 from tracing.clerk import Clerk
 from tracing.errors import PutAside, TraceError
+from tracing.parquet import parquet_bytes
 from tracing.result import Result
-from tracing.store import MAX_ROWS, parquet_bytes
+from tracing.store import MAX_ROWS
 from workbench.web.library import Library
 
 NUM_CLERKS = 2

@@ -14,9 +14,9 @@ from typing import Any
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
+from tracing.queries import query_text
 from tracing.reader import Run
 from tracing.runs import RunInfo
-from tracing.store import query_text
 from workbench.look.words import Words
 from workbench.web import figures, queries
 from workbench.web.library import Library

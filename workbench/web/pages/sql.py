@@ -19,9 +19,9 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from tracing.errors import TraceError
+from tracing.queries import query_names, query_text
 from tracing.reader import Run
 from tracing.result import Result
-from tracing.store import query_names, query_text
 from workbench.look.words import Words
 from workbench.web import figures
 from workbench.web.desk import Desk
