@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from textual.binding import BindingType
 
 from tracing.codes import Code
-from workbench.replay_state import ADMITTED, Part
+from workbench.replay_facts import ADMITTED, Part
 from workbench.tui import numbers
 from workbench.tui.brush import Area, Brush
 from workbench.tui.canvas import pad

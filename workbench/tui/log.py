@@ -16,8 +16,8 @@ from tracing.codes import Code
 from tracing.keyframe import PREEMPTED
 from workbench.look.palette import label_of
 from workbench.look.words import Words
+from workbench.replay_facts import ADMITTED, Part, StepFacts
 from workbench.replay_pool import Eviction
-from workbench.replay_state import ADMITTED, Part, StepFacts
 from workbench.tui import numbers
 
 KINDS = (

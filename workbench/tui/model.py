@@ -18,8 +18,9 @@ from typing import Any
 from tracing.keyframe import END_STEP, describe, keyframe_at
 from tracing.reader import Run
 from tracing.window import Window, rows_between
+from workbench.replay_facts import StepFacts
 from workbench.replay_pool import Pool
-from workbench.replay_state import State, StepFacts
+from workbench.replay_state import State
 from workbench.replay_window import split_steps
 from workbench.tui.lives import Lives, load_lives
 from workbench.tui.log import Reasons

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.replay_state import Part, StepFacts
+from workbench.replay_facts import Part, StepFacts
 from workbench.tui.canvas import Cell
 from workbench.tui.log import Entry, entries_of
 
