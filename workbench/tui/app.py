@@ -25,6 +25,7 @@ from workbench.look.words import LANGUAGES, Words
 from workbench.tui import settings
 from workbench.tui.answers import Answers
 from workbench.tui.decisions import Decisions
+from workbench.tui.desk import Desk
 from workbench.tui.desktop import Desktop
 from workbench.tui.dialogs import Ask, Choose, Show
 from workbench.tui.find import Found, as_command, parse_find, parse_place
@@ -40,7 +41,6 @@ from workbench.tui.source import Source, find_source
 from workbench.tui.steering import LOOK_SECONDS, Steering
 from workbench.tui.svg import put_right
 from workbench.tui.theme import NAMES, make_theme
-from workbench.tui.view import Desk
 
 FRAMES_PER_SECOND = 10
 FIGURES_SECONDS = 2.0

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from workbench.tui.batch import Batch
 from workbench.tui.blocks import Blocks
 from workbench.tui.decisions import Decisions
+from workbench.tui.desk import Desk
 from workbench.tui.frame import Footer, Header, OneLine
 from workbench.tui.help import Help
 from workbench.tui.keys import GROUPS, bindings_of
@@ -20,7 +21,7 @@ from workbench.tui.overview import Overview
 from workbench.tui.places import SCREENS
 from workbench.tui.request import RequestView
 from workbench.tui.requests import Requests
-from workbench.tui.view import Desk, View
+from workbench.tui.view import View
 
 MIN_SIZE = Size(80, 24)
 VIEWS = (Overview, Batch, Blocks, Requests, RequestView, Decisions, Help)

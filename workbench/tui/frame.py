@@ -8,7 +8,7 @@ Invariant: fields do not move when numbers grow, and a notice takes the rule's r
 """
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.cells import cell_len
 from textual.geometry import Region
@@ -19,17 +19,13 @@ from workbench.look.palette import label_of
 from workbench.tui import numbers
 from workbench.tui.brush import Brush
 from workbench.tui.canvas import Canvas
+from workbench.tui.desk import NUMBERS_PER_SECOND, Desk
 from workbench.tui.keys import FOOTERS, key_of, shown
 from workbench.tui.mode import Mode
 from workbench.tui.model import Model
 from workbench.tui.places import SCREENS
 from workbench.tui.rates import NUM_STEPS, rates_of
 
-if TYPE_CHECKING:
-    from workbench.tui.view import Desk
-
-NUMBERS_PER_SECOND = 2
-"""Numbers change no more often than they can be read; pictures may."""
 WIDE = 100
 """From so many cells on, the header names the model."""
 
@@ -37,7 +33,7 @@ WIDE = 100
 class _Bar(Widget):
     """A few rows that are drawn like a screen."""
 
-    def __init__(self, desk: "Desk") -> None:
+    def __init__(self, desk: Desk) -> None:
         super().__init__()
         self.desk = desk
         self._canvas: Canvas | None = None

@@ -7,7 +7,6 @@ Invariant: what is on the terminal is what the last `paint` drew; nothing else w
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
@@ -15,37 +14,17 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from workbench.look.words import Words
-from workbench.tui.answers import Answers
 from workbench.tui.brush import Area, Brush
 from workbench.tui.canvas import Canvas, Patch
-from workbench.tui.frame import NUMBERS_PER_SECOND
-from workbench.tui.glyphs import Glyphs
+from workbench.tui.desk import NUMBERS_PER_SECOND, Desk
 from workbench.tui.log import Entry, say
 from workbench.tui.model import Model
-from workbench.tui.places import Places
-from workbench.tui.session import Session
-from workbench.tui.theme import Theme
 
 BOXED_WIDTH, BOXED_HEIGHT = 100, 30
 """From this size of the terminal on, panels have boxes."""
 WIDE_WIDTH, WIDE_HEIGHT = 180, 50
 FRAME_ROWS = 4
 """Header, tabs, rule and footer."""
-
-
-@dataclass(slots=True)
-class Desk:
-    """What all screens share."""
-
-    session: Session
-    places: Places
-    theme: Theme
-    glyphs: Glyphs
-    words: Words
-    answers: Answers
-    drafts: dict[str, str] = field(default_factory=dict)
-    """Answers to prompts sent from here, by the client's id of the request."""
 
 
 class View(Widget, can_focus=True):
