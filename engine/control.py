@@ -49,6 +49,8 @@ class Control:
         self._watches: list[_Watch] = []
         self._num_watches = 0
         self._held: Batch | None = None
+        self._held_ns = 0
+        """When it was held back, on the scheduler's clock."""
         self._padding: set[int] = set()
         """Requests in the held batch that had ended before it was planned (static batching)."""
         self._is_paused = False
@@ -66,7 +68,7 @@ class Control:
         if self.is_stopped:
             return None
         held, self._held = self._held, None
-        batch = None if held is None else self._without_aborted(held)
+        batch = None if held is None else self._released(held)
         if batch is None or not batch.rows:
             batch = self._plan()
         if batch is not None:
@@ -105,21 +107,26 @@ class Control:
         if not hit:
             return batch
         first = hit[0].told
-        self._held, self._is_paused, self._num_allowed = batch, True, 0
+        self._held, self._held_ns = batch, self._scheduler.clock()
+        self._is_paused, self._num_allowed = True, 0
         self._padding = {row.seq.request_id for row in batch.rows if row.seq.is_finished}
         self._stopped_by = first.when
         self._recorder.event(Code.BREAKPOINT, first.breakpoint_id, batch.step, step=batch.step)
         self._recorder.flush()
         return None
 
-    def _without_aborted(self, batch: Batch) -> Batch:
-        """The batch without rows of those that were aborted while it was held: their blocks are gone."""
-        kept = [
+    def _released(self, batch: Batch) -> Batch:
+        """The batch as if it had been planned just now: how long it was held is no part of its step.
+
+        Rows of those that were aborted meanwhile are left out: their blocks are gone.
+        """
+        kept = tuple(
             row
             for row in batch.rows
             if not row.seq.is_finished or row.seq.request_id in self._padding
-        ]
-        return batch if len(kept) == len(batch.rows) else replace(batch, rows=tuple(kept))
+        )
+        held_for = self._scheduler.clock() - self._held_ns
+        return replace(batch, rows=kept, start_ns=batch.start_ns + held_for)
 
     def _is_hit(self, watch: _Watch, batch: Batch) -> bool:
         """It fits now and did not before: a state that lasts stops once."""

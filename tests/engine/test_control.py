@@ -112,6 +112,30 @@ def test_a_breakpoint_holds_the_step_that_was_planned() -> None:
     run(core)
 
 
+def test_how_long_a_step_was_held_is_no_part_of_it() -> None:
+    core, sink = make(num_blocks=20)
+    now = 0
+
+    def clock() -> int:
+        nonlocal now
+        now += 1000
+        return now
+
+    core.clock = core.scheduler.clock = clock
+    fill(core)
+    core.control.act(Steer("break", "preempt"))
+    while core.has_work:
+        core.step()
+    planned_ns = now
+    now += 60_000_000_000
+    core.control.act(Steer("resume"))
+    core.step()
+    step = parse_records(sink.data, Kind.STEP)[-1]
+    assert step["start_ns"] is not None
+    assert step["start_ns"] > planned_ns + 50_000_000_000
+    assert step["end_ns"] - step["start_ns"] < 1_000_000
+
+
 def test_a_state_that_lasts_stops_once() -> None:
     core, _ = make(num_blocks=20)
     fill(core)

@@ -4,7 +4,7 @@
     gaps     the longest waits for a token, each with the step that took longest meanwhile
 
 What a long wait is due to, in this order: it was preempted; a step took most of the time, with somebody's
-prompt in it or without; steps went by without it; the engine stood still.
+prompt in it or without; somebody held the engine still; steps went by without it; time passed between steps.
 
 Invariant: rows are plain values without language, except sentences that the trace itself carries.
 """
@@ -12,6 +12,7 @@ Invariant: rows are plain values without language, except sentences that the tra
 from collections.abc import Callable
 from typing import Any
 
+from tracing.codes import Code
 from tracing.errors import TraceError
 from tracing.keyframe import PREEMPTED
 from tracing.reader import Run
@@ -39,8 +40,10 @@ def misses(run: Run, request: int, lang: str) -> list[dict[str, Any]]:
 
 def gaps(run: Run, request: int) -> list[dict[str, Any]]:
     """The longest waits between tokens, in order. Raises TraceError."""
-    codes = ", ".join(map(str, PREEMPTED))
-    return run.sql(_GAPS.format(request=int(request), codes=codes, long=LONG, n=MAX_GAPS)).dicts()
+    codes = {"codes": PREEMPTED, "hold": (Code.PAUSE, Code.BREAKPOINT), "resume": (Code.RESUME,)}
+    listed = {name: ", ".join(str(int(code)) for code in some) for name, some in codes.items()}
+    text = _GAPS.format(request=int(request), long=LONG, n=MAX_GAPS, **listed)
+    return run.sql(text).dicts()
 
 
 QUESTIONS: dict[str, Callable[..., list[dict[str, Any]]]] = {"misses": misses, "gaps": gaps}
@@ -69,6 +72,8 @@ def gap_entry(row: dict[str, Any], request_id: int, words: Words) -> Entry:
             who += ["…"] if len(row["prefill_of"]) > 3 else []
             more |= {"n": row["prefill_tokens"], "who": " ".join(who)}
             key = "tui.gap.prefill"
+    elif row["is_held"]:
+        key, more = "tui.gap.held", {"step": row["step"], "time": numbers.fine(gap_ns - slow_ns)}
     elif row["num_steps"] > 1:
         key, more = "tui.gap.without", {"n": row["num_steps"] - 1}
     return Entry(step, "gap", request_id, text=words(key, **values, **more))
@@ -95,8 +100,16 @@ others AS (
 away AS (
     SELECT l.k, min(d.step) AS preempted_step FROM long l JOIN decision d ON d.engine_id = l.engine_id
     WHERE d.request_id = {request} AND d.code IN ({codes}) AND d.step > l.before_step AND d.step <= l.step
-    GROUP BY l.k)
+    GROUP BY l.k),
+-- A hold lasts from its event to the next resume, or still; an event names the step that was to come.
+acts AS (
+    SELECT engine_id, code, step, lead(step) OVER (PARTITION BY engine_id ORDER BY seq) AS until_step
+    FROM event WHERE code IN ({hold}, {resume}) AND step IS NOT NULL),
+held AS (
+    SELECT DISTINCT l.k FROM long l JOIN acts a USING (engine_id)
+    WHERE a.code <> {resume} AND a.step <= l.step AND coalesce(a.until_step, l.step) > l.before_step)
 SELECT l.engine_id, l.k, l.step, l.gap_ns, slow_step, slow_ns, num_rows, num_steps, prefill_tokens,
-       prefill_of, preempted_step
-FROM long l LEFT JOIN slow USING (k) LEFT JOIN others USING (k) LEFT JOIN away USING (k) ORDER BY l.k
+       prefill_of, preempted_step, held.k IS NOT NULL AS is_held
+FROM long l LEFT JOIN slow USING (k) LEFT JOIN others USING (k) LEFT JOIN away USING (k)
+LEFT JOIN held USING (k) ORDER BY l.k
 """
