@@ -61,13 +61,16 @@ def announced(server: RunningServer) -> Iterator[None]:
 
 def running_servers() -> list[RunningServer]:
     """Servers whose process lives, oldest first."""
-    found = []
-    for path in sorted(servers_dir().glob("*.json"), key=lambda p: p.stat().st_mtime):
+    found: list[tuple[float, RunningServer]] = []
+    for path in servers_dir().glob("*.json"):
+        if not path.stem.isdecimal():  # somebody else's: the folder may be shared
+            continue
         try:
+            since = path.stat().st_mtime
             server = RunningServer(**json.loads(path.read_text()))
             os.kill(server.pid, 0)
         except (OSError, ValueError, TypeError):
             path.unlink(missing_ok=True)
         else:
-            found.append(server)
-    return found
+            found.append((since, server))
+    return [server for _, server in sorted(found, key=lambda item: item[0])]

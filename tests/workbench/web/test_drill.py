@@ -1,5 +1,6 @@
 """Interview practice in Chromium: what is answered is judged, set right by the learner, and noted once."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,41 @@ def test_an_open_answer_is_marked_and_set_right_before_it_is_noted(
     tab.page.reload()
     tab.until("document.querySelector('#drill-body textarea') !== null")
     assert len(load(progress).reviews) == 1
+
+
+def test_keys_and_a_draft(new_tab: Callable[..., Tab], progress: Path) -> None:
+    tab = new_tab(color_scheme="dark")
+    dark = [{"name": "cutaway_theme", "value": "dark", "url": tab.base}]
+    tab.page.context.add_cookies(dark)
+    asked = make("choice/q02", 5)
+    assert isinstance(asked.answer, Choice)
+    drill(tab, "choice/q02?seed=5")
+    tab.until("document.activeElement.matches('button.option')")
+    tab.page.keyboard.press("abcd"[asked.answer.right])
+    tab.until("document.activeElement.matches('#drill-body a.primary')")
+    assert load(progress).reviews[0].share == 1
+    tab.page.keyboard.press("Enter")
+    tab.until("!location.pathname.endsWith('choice/q02')")
+
+    drill(tab, "concept/q02?seed=5")
+    tab.until("document.activeElement.matches('textarea')")
+    tab.page.keyboard.type(ANSWER)
+    tab.page.click(".lang")
+    tab.until(
+        "document.documentElement.lang === 'zh' || document.querySelector('.lang.zh') !== null"
+    )
+    tab.until(f"document.querySelector('#drill-body textarea')?.value.length === {len(ANSWER)}")
+    tab.page.click("#drill-body button.primary")
+    tab.until("document.activeElement.matches('.ticks input')")
+    ground, ink = tab.page.evaluate(
+        "[document.querySelector('.sheet'), document.querySelector('.ticks label span span')]"
+        ".map((node, i) => getComputedStyle(node)[i ? 'color' : 'backgroundColor'])"
+    )
+    numbers = [[float(n) for n in re.findall(r"[\d.]+", colour)[:3]] for colour in (ground, ink)]
+    assert abs(sum(numbers[0]) - sum(numbers[1])) > 300, (ground, ink)
+    tab.page.click("#drill-body button.primary")
+    tab.until("document.querySelector('#drill-body .facts') !== null")
+    assert tab.page.evaluate("sessionStorage.length") == 0
 
 
 def test_it_speaks_chinese_and_refuses_what_is_no_card(new_tab: Callable[..., Tab]) -> None:

@@ -5,7 +5,7 @@
  */
 
 import { Chat } from './chat.mjs';
-import { Countdown } from './countdown.mjs';
+import { Drill } from './drill.mjs';
 import { Editor } from './editor.mjs';
 import { Find } from './find.mjs';
 import { KEYS, isTyping } from './keys.mjs';
@@ -16,7 +16,7 @@ import { RunPicture } from './picture.mjs';
 import { Legend } from './legend.mjs';
 import { loadWords, t } from './words.mjs';
 
-const CLASSES = { replay: Replay, preview: Preview, picture: RunPicture, legend: Legend, editor: Editor, chat: Chat, find: Find, countdown: Countdown,
+const CLASSES = { replay: Replay, preview: Preview, picture: RunPicture, legend: Legend, editor: Editor, chat: Chat, find: Find, drill: Drill,
   pulse: Pulse, awaiting: Awaiting };
 const mounted = new Map();
 

@@ -34,7 +34,7 @@ from workbench.look.words import Words
 from workbench.web.library import Library
 from workbench.web.pages import drill_card
 from workbench.web.pages.drill_deck import Asked, address, deck_page, fitting
-from workbench.web.parts import request_words, said
+from workbench.web.parts import attributes, request_words, said
 
 MAX_ANSWER = 8000
 """Characters; three minutes of speech are about 3000."""
@@ -129,9 +129,10 @@ def _replace(library: Library, asked: Asked, path: str, given: Given) -> list[Co
 def _one(asked: Asked, made: Drill) -> list[Component]:
     body = [*drill_card.form(asked.words, made, MAX_ANSWER), _keep({"at": time.time()})]
     sheet = [*drill_card.question(asked.words, made), html.Div(body, id="drill-body")]
+    about = attributes(data_mount="drill", data_seconds=str(_limit(made)))
     return [
-        drill_card.head(asked.words, made, _limit(made), _all(asked)),
-        html.Div(sheet, className="card sheet"),
+        drill_card.head(asked.words, made, _all(asked)),
+        html.Div(sheet, className="card sheet", **about),
     ]
 
 

@@ -22,7 +22,7 @@ from interview.progress import Review
 from interview.questions import TOPICS, Question
 from interview.text import Language
 from workbench.look.words import Words
-from workbench.web.parts import attributes
+from workbench.web.pages.learn import inline
 
 
 def _lang(words: Words) -> Language:
@@ -32,8 +32,8 @@ def _lang(words: Words) -> Language:
 # -- asked -------------------------------------------------------------------------------------------------
 
 
-def head(words: Words, drill: Drill, limit: int, back: Component) -> html.Header:
-    """Title, where it belongs, and the time that is left."""
+def head(words: Words, drill: Drill, back: Component) -> html.Header:
+    """Title, where it belongs, and room for the time that is left."""
     lang = _lang(words)
     where = " · ".join(
         (
@@ -42,10 +42,7 @@ def head(words: Words, drill: Drill, limit: int, back: Component) -> html.Header
             say("level", lang, level=drill.level),
         )
     )
-    clock = html.Small(
-        className="countdown", title=words("web.drill.limit"),
-        **attributes(data_mount="countdown", data_seconds=str(limit)),
-    )  # fmt: skip
+    clock = html.Small(className="countdown", title=words("web.drill.limit"))
     return html.Header(
         [html.H1(drill.title.in_(lang)), html.Small(where), clock, back], className="runhead"
     )
@@ -53,7 +50,7 @@ def head(words: Words, drill: Drill, limit: int, back: Component) -> html.Header
 
 def question(words: Words, drill: Drill) -> list[Component]:
     """What is asked, and its picture."""
-    made: list[Component] = [html.P(drill.question.in_(_lang(words)), className="hook")]
+    made: list[Component] = [html.P(inline(drill.question.in_(_lang(words))), className="hook")]
     if drill.picture:
         made.append(html.Pre("\n".join(drill.picture)))
     return made

@@ -53,11 +53,12 @@ def prose(markdown: str) -> list[Component]:
         if paragraph.startswith("    "):
             made.append(html.Pre("\n".join(line[4:] for line in paragraph.split("\n"))))
         else:
-            made.append(html.P(_inline(SEAM.sub("", paragraph).replace("\n", " "))))
+            made.append(html.P(inline(SEAM.sub("", paragraph).replace("\n", " "))))
     return made
 
 
-def _inline(paragraph: str) -> list[str | Component]:
+def inline(paragraph: str) -> list[str | Component]:
+    """**Bold**, *stress* and `code` within a paragraph."""
     parts: list[str | Component] = []
     at = 0
     for found in INLINE.finditer(paragraph):
@@ -101,7 +102,7 @@ def _card(lesson: Lesson, mine: LessonProgress, lang: Language) -> Component:
         html.Header(
             [html.Span(str(lesson.number), className="number"), html.H3(text.title)],
         ),
-        html.P(_inline(text.hook)),
+        html.P(inline(text.hook)),
         html.Small(f"{state} · {say('minutes', lang, n=lesson.minutes)}"),
     ]
     return dcc.Link(html.Article(body), href=f"/learn/{lesson.number}", className="card lessoncard")
@@ -122,7 +123,7 @@ def _lesson(library: Library, words: Words, lang: Language, lesson: Lesson) -> l
         _all(words),
     ]
     left = [
-        html.P(_inline(text.hook), className="hook"),
+        html.P(inline(text.hook), className="hook"),
         _part("idea", lang, prose(text.idea)),
         _part("predict", lang, [html.Ol([_question(p, lang) for p in lesson.predictions])]),
         _part("run", lang, _run(library, words, lesson, mine)),
@@ -131,7 +132,6 @@ def _lesson(library: Library, words: Words, lang: Language, lesson: Lesson) -> l
     right = [
         _part("kata", lang, prose(text.kata)),
         _part("follow_up", lang, _follow_ups(lesson, lang)),
-        _part("upstream", lang, _upstream(lesson, lang)),
     ]
     columns = [html.Article(left, className="card"), html.Aside(right, className="card")]
     return [
@@ -146,12 +146,12 @@ def _part(key: str, lang: Language, body: list[Component]) -> html.Section:
 
 
 def _question(prediction: Prediction, lang: Language) -> html.Li:
-    options = [html.Li(_inline(option.in_(lang))) for option in prediction.options]
+    options = [html.Li(inline(option.in_(lang))) for option in prediction.options]
     unit = prediction.unit.in_(lang)
     answer: list[Component] = [html.Ol(options, className="options")] if options else []
     if not options:
         answer = [html.P(f"… {unit}", className="note")]
-    return html.Li([html.B(_inline(prediction.ask.in_(lang))), *answer])
+    return html.Li([html.B(inline(prediction.ask.in_(lang))), *answer])
 
 
 def _run(library: Library, words: Words, lesson: Lesson, mine: LessonProgress) -> list[Component]:
@@ -185,7 +185,9 @@ def _explained(words: Words, lang: Language, lesson: Lesson, mine: LessonProgres
             figure,
             *prose(lesson.prose[lang].explained),
             html.H3(say("check", lang)),
-            html.Ul([html.Li(_inline(check.claim.in_(lang))) for check in lesson.checks]),
+            html.Ul([html.Li(inline(check.claim.in_(lang))) for check in lesson.checks]),
+            html.H3(say("upstream", lang)),
+            *_upstream(lesson, lang),
         ],
         open=mine.state == "done",
     )
@@ -195,7 +197,7 @@ def _explained(words: Words, lang: Language, lesson: Lesson, mine: LessonProgres
 def _follow_ups(lesson: Lesson, lang: Language) -> list[Component]:
     return [
         html.Details(
-            [html.Summary(_inline(asked.ask.in_(lang))), html.P(_inline(asked.answer.in_(lang)))]
+            [html.Summary(inline(asked.ask.in_(lang))), html.P(inline(asked.answer.in_(lang)))]
         )
         for asked in lesson.follow_ups
     ]
@@ -203,7 +205,7 @@ def _follow_ups(lesson: Lesson, lang: Language) -> list[Component]:
 
 def _upstream(lesson: Lesson, lang: Language) -> list[Component]:
     return [
-        html.P([html.B(f"{known.system} {known.version} "), *_inline(known.text.in_(lang))])
+        html.P([html.B(f"{known.system} {known.version} "), *inline(known.text.in_(lang))])
         for known in lesson.upstream
     ]
 
