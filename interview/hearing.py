@@ -32,14 +32,23 @@ VERSION = re.compile(
     r"|\d+\.\d+\s?(?:版|release)"
 )
 """A release: three numbers, or two beside a name that has releases."""
+DO_NOT = r"\b(?:do not|don't|never) do (?:that|this|so|it)\b"
+DO_NOT_ZH = r"(?:千万)?(?:别|不要|不能|不该)(?:这么|这样|那么|那样)(?:做|算|干)"
 REFUTES = re.compile(
-    r"\b(?:mistakes?|myth|misconception|misreading|wrong|false|not true|outdated|traps?|refuted?|disagree)\b"
+    r"\b(?:mistakes?|myth|misconception|misreading|wrong|false|not true|outdated|traps?|refuted?)\b"
+    r"|\b(?:disagree|naive(?:ly)?|(?:common|classic|usual|typical|frequent) errors?)\b"
+    r"|\bfool (?:your|one|my|our)sel"
     r"|错误|误解|误区|不对|不成立|反驳|过时|谬误|不同意|不认同|反对"
-    r"|说法.{0,4}(?:不|错|站不住|有问题)"
+    r"|天真|想当然|自欺欺人|常犯的错|说法.{0,4}(?:不|错|站不住|有问题)"
+    rf"|{DO_NOT}|{DO_NOT_ZH}"
+    r"|\b(?:people|teams|many|some|most)\b.*"
+    r"\b(?:wonder|surprised?|only to|find out|regret|explodes?|collapses?)\b"
+    r"|(?:很多|不少|有些|有的|大家).*(?:才发现|后悔|吃亏|踩坑|傻眼|栽)"
 )
 """A sentence with one of these speaks about a mistake."""
 UPHOLDS = re.compile(
-    r"\b(?:not|n't|never|nothing|no)\s(?:\w+\s){0,2}?(?:wrong|false|mistakes?|myth|misconception|disagree|refuted?)\b"
+    r"\b(?:not|n't|never|nothing|no)\s(?:\w+\s){0,2}?"
+    r"(?:wrong|false|mistakes?|myth|misconception|disagree|refuted?|naive|errors?)\b"
     r"|n't (?:be )?(?:wrong|false|disagree|refute)\w*"
     r"|(?:不是|没有?|并非|不算|不能说(?:是)?|谈不上)什?么?(?:错误?|误解|误区|不对|问题)"
     r"|(?:不|没有?|无法|没法)(?:能|会|想|要)?(?:反驳|反对)|没有不(?:同意|对)"
@@ -47,7 +56,8 @@ UPHOLDS = re.compile(
 """It does not, if it is denied itself."""
 DISMISSES = re.compile(
     r"(?:but |no, )?(?:that|this|which|it)(?:'s| is| was) (?:simply |just |plainly )?"
-    r"(?:wrong|false|not (?:so|true|right|the case)|a (?:myth|mistake|misconception|misreading))"
+    r"(?:wrong|false|naive|not (?:so|true|right|the case)|a (?:myth|mistake|misconception|misreading))"
+    rf"|(?:but |please |no, )?{DO_NOT}|{DO_NOT_ZH}"
     r"|(?:但|可|其实)?(?:这|那)(?:是|种|个|话|样|说法|想法|么|都|就)*(?:不对|错|误解|误区|不成立|站不住)"
 )
 """A sentence that begins so calls the one before it wrong."""
@@ -131,10 +141,9 @@ def holds(pattern: Pattern, clauses: tuple[Clause, ...]) -> bool:
     """Every group is affirmed somewhere; with a `not` group, one of them stands in a denying clause."""
     if any(group[0].startswith(ABOUT) for group in pattern):
         return False
-    absent = [group for group in pattern if group[0].startswith(ABSENT)]
-    if any(says(term.removeprefix(ABSENT), c) for g in absent for term in g for c in clauses):
+    if not _is_absent(pattern, clauses):
         return False
-    wanted = [group for group in pattern if group not in absent]
+    wanted = [group for group in pattern if not group[0].startswith(ABSENT)]
     groups = [group for group in wanted if group != (NOT,)]
     if len(groups) == len(wanted):
         return all(any(_affirms(group, clause) for clause in clauses) for group in groups)
@@ -142,9 +151,17 @@ def holds(pattern: Pattern, clauses: tuple[Clause, ...]) -> bool:
     return all(places) and any(clause.negated for place in places for clause in place)
 
 
+def _is_absent(pattern: Pattern, clauses: tuple[Clause, ...]) -> bool:
+    """No clause says a term that the pattern wants absent."""
+    absent = [group for group in pattern if group[0].startswith(ABSENT)]
+    return not any(says(t.removeprefix(ABSENT), c) for g in absent for t in g for c in clauses)
+
+
 def _holds_of(pattern: Pattern, run: Run) -> bool:
-    """The pattern names the subject of the run, and the rest of it holds there."""
+    """The pattern names the subject of the run, and the rest holds there; absent means in all of it."""
     rest = tuple(group for group in pattern if group != (ABOUT + run.subject,))
+    if not _is_absent(pattern, run.clauses):
+        return False
     windows = [(one,) for one in run.clauses] + list(pairwise(run.clauses))
     return len(rest) < len(pattern) and any(holds(rest, window) for window in windows)
 

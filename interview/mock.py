@@ -50,7 +50,7 @@ class Report:
     strong: tuple[Dimension, ...]
     weak: tuple[Dimension, ...]
     weak_cards: tuple[str, ...]
-    """Cards answered with less than half of the marks."""
+    """Cards answered with less than half of the marks, and those passed on."""
     stale: tuple[str, ...]
     """Cards not asked now and probably forgotten."""
     review: tuple[str, ...]
@@ -83,16 +83,18 @@ def make_stages(cards: list[Card], progress: Progress, seed: int) -> list[Stage]
     return stages
 
 
-def make_report(reviews: list[Review], progress: Progress, at: datetime) -> Report:
-    """Sum up the answers of one interview; progress is that after it."""
+def make_report(
+    reviews: list[Review], skipped: list[str], progress: Progress, at: datetime
+) -> Report:
+    """Sum up one interview: its answers, and the cards that were passed on. progress is that after it."""
     open_answers = [review.scores for review in reviews if review.scores is not None]
     means = {
         dimension: sum(scores[dimension] for scores in open_answers) / len(open_answers)
         for dimension in DIMENSIONS
         if open_answers
     }
-    now = {review.card for review in reviews}
-    weak_cards = tuple(review.card for review in reviews if review.share < 0.5)
+    now = {*skipped, *(review.card for review in reviews)}
+    weak_cards = (*(review.card for review in reviews if review.share < 0.5), *skipped)
     stale = [
         name
         for name, card in sorted(progress.cards.items())

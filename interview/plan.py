@@ -2,8 +2,7 @@
 
 The idea: simulate. Walk the days to the date; on each day take what FSRS has due by then, the least
 remembered first, then new cards while there is time, and suppose each is answered well. Two mock interviews
-stand a week and two days before the date; nothing new is begun after the second, unless nothing was ever
-seen and there is no earlier day.
+stand a week and two days before the date, unless nothing was ever seen and there is no earlier day.
 
 Invariant: no day but a mock's holds more minutes than allowed; a card appears at most once a day. The plan
 is made from today's progress, so it is asked for again whenever something changed.
@@ -56,9 +55,7 @@ class Plan:
 
     days: tuple[Day, ...]
     left_out: tuple[str, ...]
-    """Cards that no day holds."""
-    too_late: bool
-    """Not for lack of minutes, but because nothing new is begun so close to the date."""
+    """Cards for which there are not minutes enough."""
 
 
 def make_plan(
@@ -69,20 +66,18 @@ def make_plan(
     unseen = [card for card in cards if card.name not in state]
     by_name = {card.name: card for card in cards}
     all_days = (interview - today).days
-    last_minute = not state and all_days <= min(MOCK_DAYS_BEFORE)
+    no_mock = not state and all_days <= min(MOCK_DAYS_BEFORE)
     days = []
     for offset in range(all_days):
         day = today + timedelta(days=offset)
         left = (interview - day).days
-        if left in MOCK_DAYS_BEFORE and not last_minute:
+        if left in MOCK_DAYS_BEFORE and not no_mock:
             days.append(Day(day, (), mock=True))
             continue
         at = datetime.combine(day, time(12), UTC)
         due = [name for name, card in state.items() if spacing.due(card).date() <= day]
         due.sort(key=lambda name: (spacing.recall(state[name], at), name))
-        begins = left > min(MOCK_DAYS_BEFORE) or last_minute
-        new = [card.name for card in unseen] if begins else []
-        items = _fill(by_name, due, new, minutes)
+        items = _fill(by_name, due, [card.name for card in unseen], minutes)
         for item in items:
             before = state.get(item.card)
             longest = max(1, left - 1)
@@ -91,9 +86,7 @@ def make_plan(
             )
         unseen = [card for card in unseen if card.name not in state]
         days.append(Day(day, items, mock=False))
-    left_out = tuple(card.name for card in unseen)
-    too_late = all_days <= min(MOCK_DAYS_BEFORE) and not last_minute
-    return Plan(tuple(days), left_out, bool(left_out) and too_late)
+    return Plan(tuple(days), left_out=tuple(card.name for card in unseen))
 
 
 def _fill(

@@ -22,7 +22,7 @@ from lessons.text import LANGUAGES, Language, Text, both
 ROOT = Path(__file__).parent
 HEADINGS: dict[Language, tuple[str, str, str]] = {
     "en": ("Idea", "Explained", "Kata"),
-    "zh": ("要点", "解释", "练习"),
+    "zh": ("要点", "解释", "编码练习"),
 }
 CHECK = re.compile(
     r"-- check: (?P<name>\S+)\n-- en: (?P<en>.+)\n-- zh: (?P<zh>.+)\n"

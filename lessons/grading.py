@@ -66,15 +66,15 @@ class Sight:
 def read_answer(prediction: Prediction, line: str) -> float | str | None:
     """What the learner typed as a number or a letter; None if it is neither.
 
-    Behind a number only its own unit may stand: what is not understood whole (8k, 1e3, 23040 bytes) is
-    asked again, not read halfway.
+    Behind a number only its own unit may stand, in either language, or a bare 个 where things are counted:
+    what is not understood whole (8k, 1e3, 23040 bytes) is asked again, not read halfway.
     """
-    line = line.strip().lower()
+    line = line.strip().lower().replace("％", "%")
     if prediction.options:
         letters = LETTERS[: len(prediction.options)]
         return line if len(line) == 1 and line in letters else None
     found = NUMBER.fullmatch(line)
-    if found is None or found["unit"] not in _units(prediction):
+    if found is None or _bare(found["unit"]) not in _units(prediction):
         return None
     return float(found["number"].replace(",", "").replace("_", ""))
 
@@ -141,10 +141,17 @@ def plain_number(value: float) -> str:
 
 
 def _units(prediction: Prediction) -> set[str]:
-    """What may stand behind a number: nothing, or its unit in either language, in singular too."""
-    units = {prediction.unit.en.lower(), prediction.unit.zh.lower()}
-    short = {unit.removesuffix("s") for unit in units} | {unit.removeprefix("个") for unit in units}
-    return {"", *units, *(unit.strip() for unit in short)}
+    """What may stand behind a number, bare: nothing, or its unit in either language."""
+    units = {"", _bare(prediction.unit.en.lower()), _bare(prediction.unit.zh.lower())}
+    if prediction.unit.en.endswith("s"):
+        units.add("个")
+    return units | ({"percent"} if "%" in units else set())
+
+
+def _bare(unit: str) -> str:
+    """Without blanks, plural and measure word: "个 tokens" and "token" are one; a lone 个 stays."""
+    unit = "".join(unit.split()).removesuffix("s")
+    return unit.removeprefix("个") or unit
 
 
 def _shown(row: dict[str, Any]) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """A mock interview from the first rung to the report.
 
 The clock is the interview's, not the question's: when 45 minutes are over no further question is asked, and
-the number of those not reached is said.
+the number of those not reached is said. A card that is passed on counts as weak in the report; it is no
+review, so its date stays.
 """
 
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ def hold_interview(
     started = session.clock()
     asked = 0
     reviews: list[Review] = []
+    skipped: list[str] = []
     try:
         for stage in stages:
             rung = say(f"rung_{stage.rung}", lang)
@@ -41,13 +43,14 @@ def hold_interview(
                 try:
                     review = session.ask(make(card.name, seed + asked), note, follow_up=True)
                 except Skipped:
+                    skipped.append(card.name)
                     continue
                 reviews.append(review)
                 progress = progress.with_review(review)
                 save(path, progress)
     except Ended:
         pass
-    report = make_report(reviews, progress, datetime.now(UTC))
+    report = make_report(reviews, skipped, progress, datetime.now(UTC))
     _show_report(page, report)
     return reviews, report
 

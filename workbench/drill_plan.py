@@ -64,5 +64,4 @@ def _show(page: Page, made: Plan, interview: date, minutes: int) -> None:
                 page.line(f"{say(f'plan_{why}', lang)}: {', '.join(names)}", indent=3)
     if made.left_out:
         page.line()
-        key = "plan_too_late" if made.too_late else "plan_left_out"
-        page.say(key, cards=", ".join(made.left_out))
+        page.say("plan_left_out", cards=", ".join(made.left_out))

@@ -66,10 +66,10 @@ class Source:
         return Moment(self.name, row["engine_id"], row["step"], row.get("request_id"))
 
     def step_rows(self, engine: int, step: int) -> tuple[str, ...]:
-        """Who was in a step, as lines."""
+        """Who was in a step, as lines that name it."""
         return table(
             self.rows(
-                f"""SELECT label(request_id) AS request, v.name AS reason, num_computed_tokens,
+                f"""SELECT step, label(request_id) AS request, v.name AS reason, num_computed_tokens,
                            num_scheduled_tokens, num_recomputed_tokens
                     FROM step_request JOIN reason v USING (code)
                     WHERE engine_id = {engine} AND step = {step} ORDER BY row LIMIT 12"""

@@ -18,7 +18,7 @@ WHERE d.code = 201 AND r.row > 0 AND (SELECT policy FROM run) = 'vllm' AND s.tok
 ORDER BY hash(d.seq + {seed}) LIMIT 10
 """
 BEFORE = """
-SELECT label(request_id) AS request, num_tokens, num_computed_tokens FROM step_request
+SELECT step, label(request_id) AS request, num_tokens, num_computed_tokens FROM step_request
 WHERE engine_id = {engine_id} AND step = {step} AND row <= {row} ORDER BY row
 """
 

@@ -93,6 +93,138 @@ def test_a_mistake_that_is_called_so_is_none(answer):
     assert mistakes("q02", answer) == set()
 
 
+@pytest.mark.parametrize(
+    ("question", "point", "right", "wrong"),
+    [
+        (
+            "q02",
+            "sharing",
+            "Two tables may refer to one page, so common prefixes need only one copy.",
+            "Two tables never refer to one page.",
+        ),
+        (
+            "q02",
+            "tail",
+            "You lose at most part of one page per sequence, 15 tokens out of 16.",
+            "You lose one of 16 tokens.",
+        ),
+        (
+            "q14",
+            "bounded-claim",
+            "Tell me the version, card, model, workload and metric first.",
+            "Version, card, model, workload, metric.",
+        ),
+        (
+            "q14",
+            "bounded-claim",
+            "先告诉我版本、显卡、模型、负载和指标。",
+            "版本、显卡、模型、负载。",
+        ),
+        (
+            "q17",
+            "mean-p99",
+            "99 requests at 50 ms and one at 5 s: the mean is 100 ms, the worst user waits 5 s.",
+            "The mean is 100 ms.",
+        ),
+        (
+            "q22",
+            "fixed-part",
+            "没到两倍是因为还有 kernel 启动、读 KV、采样这些不会变小的固定开销。",
+            "kernel 启动和采样也跟着变小。",
+        ),
+        (
+            "q22",
+            "fixed-part",
+            "Kernel launches and sampling do not shrink.",
+            "Kernel launches and sampling shrink as well.",
+        ),
+        (
+            "q10",
+            "cache-warm",
+            "A hit rate of 99 % makes me look whether the prompts were repeated.",
+            "A hit rate of 99 % simply shows that the cache is excellent.",
+        ),
+        (
+            "q05",
+            "lock-in",
+            "要用它的前端语言，迁移就难了。",
+            "只要用了 SGLang 的前端语言，任何程序都会变快。",
+        ),
+        ("q18", "noise", "一次运行看不出噪声有多大。", "跑一次就能说明问题，噪声可以忽略。"),
+        (
+            "q18",
+            "noise",
+            "一次运行没有误差范围，差一点可能只是噪声。",
+            "取最好的一次成绩，因为其他几次只是有噪声。",
+        ),
+    ],
+)
+def test_a_point_is_heard_in_other_words_and_not_in_its_opposite(question, point, right, wrong):
+    assert point in heard(question, right)
+    assert point not in heard(question, wrong)
+
+
+@pytest.mark.parametrize(
+    ("warning", "advice"),
+    [
+        (
+            "If you test a public service closed loop, the clients slow down, so overload never shows.",
+            "For a public service use a closed loop.",
+        ),
+        (
+            "In a closed loop, a public service looks healthier than it is.",
+            "A closed loop fits the public internet.",
+        ),
+        (
+            "Load-testing a public API with a closed loop is the classic way to fool yourself.",
+            "Closed loop for the public, open loop for batch workers.",
+        ),
+        (
+            "Many teams use a closed loop for their public API and then wonder why production is slow.",
+            "Many teams use a closed loop for their public API, and so do I.",
+        ),
+        ("很多人用闭环测公众服务，上线后才发现延迟高得多。", "公众用户适合闭环。"),
+        ("用闭环压测面向公众的服务，会把过载掩盖掉。", "面向公众的服务用闭环，批处理用开环。"),
+        ("批处理任务用开环去压，会把队列堆积到没有意义。", "离线任务应该用开环。"),
+    ],
+)
+def test_who_warns_of_the_wrong_loop_is_not_who_recommends_it(warning, advice):
+    assert mistakes("q09", warning) == set()
+    assert mistakes("q09", advice) == {"swapped"}
+
+
+def test_what_a_mix_up_does_not_touch_is_still_earned():
+    mixed = BANK["q09"].short.en.replace("Open", "Closed", 1)
+    right = "Beyond capacity an open result depends on the duration of the test."
+    assert "duration" in heard("q09", f"A closed loop fits the public internet. {right}")
+    assert mistakes("q09", mixed) == {"swapped"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Dividing by the peak throughput would be naive, since the queue explodes there.",
+        "A common error is to divide by peak throughput; do not do that.",
+        "Divide by the peak throughput. No, do not do that!",
+        "Divide by the peak throughput? Don't do that.",
+        "People divide by the peak throughput, and then the queue explodes.",
+        "按峰值吞吐来除太天真了。",
+        "按峰值吞吐来除。千万别这么做。",
+        "Take the peak request rate and divide it by the goodput of one card.",
+        "Autoscaling cannot absorb a burst of seconds.",
+        "自动扩容吸收不了几秒的突发。",
+    ],
+)
+def test_a_mistake_that_is_advised_against_is_none(answer):
+    assert mistakes("q11", answer) == set()
+
+
+def test_advice_against_it_may_be_denied():
+    assert mistakes("q11", "It is not naive to divide by the peak throughput.") == {
+        "peak-is-capacity"
+    }
+
+
 EXCHANGES = {
     "q01": [("vLLM", "SGLang")],
     "q07": [("vLLM", "SGLang")],

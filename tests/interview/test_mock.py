@@ -74,7 +74,7 @@ def test_the_report_says_strong_weak_stale_and_what_to_review():
     ]
     for answer in answers:
         progress = progress.with_review(answer)
-    report = make_report(answers, progress, NOW)
+    report = make_report(answers, [], progress, NOW)
     assert report.means["mechanism"] == 3.5
     assert report.strong == ("mechanism",)
     assert report.weak == ("version",)
@@ -88,6 +88,18 @@ def test_the_report_says_strong_weak_stale_and_what_to_review():
 
 
 def test_an_interview_without_answers_has_an_empty_report():
-    report = make_report([], Progress(), NOW)
+    report = make_report([], [], Progress(), NOW)
     assert report.means == {}
     assert report.strong == report.weak == report.weak_cards == report.stale == report.review == ()
+
+
+def test_what_was_passed_on_is_weak_and_to_be_reviewed_but_not_stale():
+    old = NOW - timedelta(days=90)
+    progress = Progress().with_review(review("concept/q24", 0.5, old, number=2))
+    report = make_report([], ["concept/q24", "numeric/kv"], progress, NOW)
+    assert report.weak_cards == ("concept/q24", "numeric/kv")
+    assert report.review == (
+        *("cutaway learn 4", "cutaway learn 12", "cutaway drill show q24"),
+        "cutaway numbers kv",
+    )
+    assert report.stale == ()

@@ -289,3 +289,16 @@ def test_a_run_without_such_a_moment_says_so(tmp_path: Path):
             if kind.name not in ("first-token", "miss"):
                 with pytest.raises(DrillError, match=f"no moment for trace/{kind.name}"):
                     make(kind, 1, "quiet", run)
+
+
+def test_a_table_names_the_step_that_it_is_of(runs: dict[str, Run]) -> None:
+    for name, before in (("victim", 1), ("budget", 0)):
+        drill = make(KINDS[name], 0, "toy", runs["toy"])
+        assert drill.moment is not None
+        assert drill.moment.step is not None
+        for lines, step in (
+            (drill.picture, drill.moment.step - before),
+            (drill.proof, drill.moment.step),
+        ):
+            assert lines[0].split()[0] == "step"
+            assert {line.split()[0] for line in lines[1:]} == {str(step)}

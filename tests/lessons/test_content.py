@@ -166,9 +166,14 @@ def test_answers_are_read_as_people_type_them() -> None:
     assert [read_answer(number, line) for line in typed] == [
         *(16, 1024, 1, 16, 16, -3, 1024, 0.5, 16)
     ]
+    assert [read_answer(number, line) for line in ("16 个", "16 个tokens")] == [16, 16]
     per_token, _, share = (*find_lesson("3").predictions[:2], find_lesson("7").predictions[2])
     assert read_answer(per_token, "22.5KiB") == 22.5
-    assert read_answer(share, "31 %") == 31
+    assert [read_answer(share, line) for line in ("31 %", "31％", "31 percent")] == [31, 31, 31]
+    blocks = find_lesson("3").predictions[2]
+    typed = ("10 块", "10 个块", "10 blocks", "10个")
+    assert [read_answer(blocks, line) for line in typed] == [10, 10, 10, 10]
+    assert read_answer(per_token, "22.5 个") is None
     assert read_answer(choice, "C ") == "c"
     assert read_answer(choice, "e") is None
     assert read_answer(choice, "") is None

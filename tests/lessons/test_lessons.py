@@ -78,6 +78,13 @@ def test_predictions_are_judged_by_the_run(lesson: Lesson, opened: Opened) -> No
         assert not judge(prediction, wrong, run).right
 
 
+def test_forgetting_block_0_is_not_right(opened: Opened) -> None:
+    pool = load_lessons()[1].predictions[1]
+    assert pool.id == "pool"
+    assert not judge(pool, 182 * 16, opened(3)).right
+    assert judge(pool, 2900, opened(3)).right
+
+
 @each_lesson
 def test_every_stop_is_found_in_both_languages(lesson: Lesson, opened: Opened) -> None:
     run = opened(lesson.number)
