@@ -7,7 +7,8 @@ is answered by a process that can be spared:
 
     time      an alarm, which nobody handles: the process ends
     memory    RLIMIT_DATA: what is asked for beyond it is refused, and the question with it
-    nobody    waits any more: the process is killed
+    answer    one that is longer than `MAX_ANSWER_BYTES` is not passed on
+    nobody    waits any more: the process is killed; Linux does it where whoever asked is killed himself
     a crash   is an answer too
 
 The next question starts another one. A run that is being recorded is asked through its recorder, whose own
@@ -16,6 +17,7 @@ limits hold there (`tracing.store`).
 Invariant: a question ends within its seconds, plus one, and costs at most `MAX_BYTES`.
 """
 
+import ctypes
 import json
 import os
 import resource
@@ -24,6 +26,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -37,9 +40,13 @@ if TYPE_CHECKING:
     from tracing.reader import Run
 
 MAX_BYTES = 3 * 2**29
+MAX_ANSWER_BYTES = 2**25
+"""Of JSON: whoever shows it, or makes a file of it, has it several times over."""
 MAX_SECONDS = 20.0
 LATE_SECONDS = 1.0
 """The database may stop by itself first, and say so more kindly."""
+_DIE_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG of Linux's prctl. The parent is the thread that started the process."""
 
 
 class Clerk:
@@ -50,9 +57,22 @@ class Clerk:
         self._lock = threading.Lock()
         self._is_asked = self._is_stopped = False
 
-    def ask(self, run_dir: Path, text: str, *, limit: int, seconds: float = MAX_SECONDS) -> Result:
-        """One SELECT, EXPLAIN or DESCRIBE. Raises TraceError, PutAside if it was stopped."""
+    def ask(
+        self,
+        run_dir: Path,
+        text: str,
+        *,
+        limit: int,
+        seconds: float = MAX_SECONDS,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> Result:
+        """One SELECT, EXPLAIN or DESCRIBE. Raises TraceError, PutAside if it was stopped.
+
+        `is_wanted`: whether anybody still waits, looked at when `stop` begins to count.
+        """
         with self._lock:
+            if not is_wanted():
+                raise _put_aside()
             if self._process is None or self._process.poll() is not None:
                 self._process = _start()
                 weakref.finalize(self, self._process.kill)  # with its owner, or with this process
@@ -62,7 +82,7 @@ class Clerk:
         said = _exchange(process, asked)
         with self._lock:
             self._is_asked = False
-        if said is None:
+        if said is None or self._is_stopped:
             self.close()
             raise self._reason(process.returncode, seconds)
         if "error" in said:
@@ -103,7 +123,7 @@ class Clerk:
     def _reason(self, status: int, seconds: float) -> TraceError:
         """Why there is no answer."""
         if self._is_stopped:
-            return PutAside("put aside: nobody waits for the answer")
+            return _put_aside()
         if status == -signal.SIGALRM:
             return TookTooLong(f"took longer than {seconds:g} s: narrow it to a range of steps")
         return _too_much()
@@ -116,13 +136,13 @@ def _start() -> "subprocess.Popen[bytes]":
 
 
 def _exchange(process: "subprocess.Popen[bytes]", asked: dict[str, Any]) -> dict[str, Any] | None:
-    """What the far end says; None: it has ended."""
+    """What the far end says; None: it has ended, or does not come to an end."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
         process.stdin.write(json.dumps(asked).encode() + b"\n")
         process.stdin.flush()
-        line = process.stdout.readline()
+        line = process.stdout.readline(MAX_ANSWER_BYTES + 1)
     except BrokenPipeError:
         return None
     if not line.endswith(b"\n"):
@@ -131,8 +151,19 @@ def _exchange(process: "subprocess.Popen[bytes]", asked: dict[str, Any]) -> dict
     return said
 
 
+def _put_aside() -> PutAside:
+    return PutAside("put aside: nobody waits for the answer")
+
+
 def _too_much() -> TookTooMuch:
     return TookTooMuch(f"took more than {MAX_BYTES / 2**30:g} GiB of memory: narrow it")
+
+
+def _too_long_an_answer() -> TookTooMuch:
+    return TookTooMuch(
+        f"the answer is longer than {MAX_ANSWER_BYTES / 2**20:g} MiB: ask for fewer rows or columns, "
+        "or for a part of each text"
+    )
 
 
 class _Desk:
@@ -142,18 +173,19 @@ class _Desk:
         self._key: tuple[str, str, str] | None = None
         self._run: Run | None = None
 
-    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The answer, or why there is none."""
+    def answer(self, asked: dict[str, Any]) -> str:
+        """The answer as JSON, or why there is none."""
         signal.setitimer(signal.ITIMER_REAL, asked["seconds"] + LATE_SECONDS)
         try:
             run = self._opened(asked["run_dir"])
-            return run.sql(asked["text"], limit=asked["limit"]).to_json()
+            said = json.dumps(run.sql(asked["text"], limit=asked["limit"]).to_json())
         except TraceError as error:
-            return dict(to_json(error))
+            said = json.dumps(to_json(error))
         except MemoryError:
-            return dict(to_json(_too_much()))
+            said = json.dumps(to_json(_too_much()))
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+        return said if len(said) < MAX_ANSWER_BYTES else json.dumps(to_json(_too_long_an_answer()))
 
     def _opened(self, run_dir: str) -> "Run":
         from tracing.reader import open_run
@@ -172,11 +204,13 @@ class _Desk:
 def main(questions: IO[str], answers: IO[str]) -> None:
     """Answer until there are no more questions."""
     resource.setrlimit(resource.RLIMIT_DATA, (MAX_BYTES, MAX_BYTES))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     os.nice(10)  # whoever looks at something else comes first
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # inside the database Python's own handler waits
     desk = _Desk()
     for line in questions:
-        answers.write(json.dumps(desk.answer(json.loads(line))) + "\n")
+        answers.write(desk.answer(json.loads(line)) + "\n")
         answers.flush()
 
 

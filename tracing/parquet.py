@@ -4,13 +4,14 @@ Invariant: a run that was exported is read like any other (`Store.from_parquet`)
 """
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from tracing.database import connect, quoted
+from tracing.database import connect, first_line, quoted
 from tracing.errors import TraceError
 from tracing.result import Result
 from tracing.runs import STORE_FILE, RunInfo
@@ -39,10 +40,12 @@ def export_run(run_dir: Path, folder: Path) -> None:
 
 
 def parquet_bytes(result: Result) -> bytes:
-    """Rows as a Parquet file (zstd). Columns of one kind of number keep it; all else becomes text."""
-    columns = [
-        _typed(name, [row[i] for row in result.rows]) for i, name in enumerate(result.columns)
-    ]
+    """Rows as a Parquet file (zstd). Columns of one kind of number keep it; all else becomes text.
+
+    Raises TraceError if the database cannot write them.
+    """
+    names = distinct(result.columns)
+    columns = [_typed(name, [row[i] for row in result.rows]) for i, name in enumerate(names)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
         con = duckdb.connect(":memory:")
@@ -52,9 +55,25 @@ def parquet_bytes(result: Result) -> bytes:
             appender.append_rows(list(zip(*(values for _, _, values in columns), strict=True)))
             appender.flush()
             con.execute(f"COPY rows TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
+        except duckdb.Error as error:
+            raise TraceError(f"these rows make no Parquet file: {first_line(error)}") from error
         finally:
             con.close()
         return path.read_bytes()
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The same names, a number behind those that came before: a table tells no `a` from an `A`."""
+    taken, found = {name.lower() for name in names}, list[str]()
+    seen: set[str] = set()
+    for name in names:
+        free, number = name, 0
+        while free.lower() in seen or (number and free.lower() in taken):
+            number += 1
+            free = f"{name}_{number}"
+        seen.add(free.lower())
+        found.append(free)
+    return found
 
 
 def _typed(name: str, values: list[Any]) -> tuple[str, str, list[Any]]:
@@ -64,8 +83,9 @@ def _typed(name: str, values: list[Any]) -> tuple[str, str, list[Any]]:
     if kinds == {bool}:
         return quoted, "BOOLEAN", values
     if kinds == {int}:
-        wide = any(value is not None and abs(value) >= 2**63 for value in values)
-        return quoted, "HUGEINT" if wide else "BIGINT", values
-    if kinds and kinds <= {int, float}:
+        most = max(abs(value) for value in values if value is not None)
+        if most < 10**38:  # Parquet has no integers of more than 64 bits
+            return quoted, "DECIMAL(38, 0)" if most >= 2**63 else "BIGINT", values
+    if float in kinds and kinds <= {int, float}:
         return quoted, "DOUBLE", [None if v is None else float(v) for v in values]
     return quoted, "VARCHAR", [None if v is None else str(v) for v in values]

@@ -8,18 +8,16 @@ to a local host name are answered, and none that a foreign page sends.
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel
 
 from tracing.errors import TraceError, to_json
+from tracing.local import address_of, is_local
 from tracing.result import Result
 from tracing.store import MAX_ROWS, Store
 from tracing.stream import Keyframe, Stream
-
-LOCAL_HOSTS = {"127.0.0.1", "localhost", "::1"}
 
 
 class Query(BaseModel):
@@ -54,9 +52,9 @@ def make_app(service: Service) -> FastAPI:
     async def refuse_strangers(
         request: Request, call_next: Callable[[Request], Awaitable[Response]]
     ) -> Response:
-        host = urlsplit("//" + request.headers.get("host", "")).hostname
         origin = request.headers.get("origin")
-        if host not in LOCAL_HOSTS or (origin and urlsplit(origin).hostname not in LOCAL_HOSTS):
+        is_foreign = bool(origin) and not is_local(address_of(origin or ""))
+        if is_foreign or not is_local(request.headers.get("host", "")):
             return JSONResponse({"error": "only this machine may ask"}, status_code=403)
         return await call_next(request)
 

@@ -46,7 +46,9 @@ MAX_SECONDS = 20.0
 PATIENCE_SECONDS = 1.0
 """With queries that go on while the run is completed."""
 _HERE = Path(__file__).parent
-_EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(.*)", re.IGNORECASE | re.DOTALL)
+_GAP = r"(?:\s|--[^\r\n]*[\r\n]|/\*(?:(?!/\*|\*/).)*\*/)"
+"""A space or a comment. None that holds another one: where it ends, two readers may disagree."""
+_EXPLAIN = re.compile(rf"{_GAP}*explain{_GAP}+(?:analyze{_GAP}+)?(.*)", re.IGNORECASE | re.DOTALL)
 _CLOSE_OPEN_REQUESTS = """
 INSERT INTO request_end
 SELECT r.request_id, greatest($end_ns, r.arrival_ns), $code, NULL, coalesce(t.n, 0), s.num_cached,

@@ -119,6 +119,8 @@ def test_only_this_machine_may_ask(recording: Recording) -> None:
     assert status({"Host": "127.0.0.1.evil.example"}) == 403
     assert status({"Origin": "http://evil.example"}) == 403
     assert status({"Origin": "null"}) == 403
+    assert status({"Host": "["}) == 403
+    assert status({"Origin": "http://["}) == 403
 
 
 def test_questions_over_http_are_guarded_and_answered_like_in_the_store(

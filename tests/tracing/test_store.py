@@ -131,6 +131,10 @@ def test_who_waits_behind_somebody_is_told_so(folder: RunFolder) -> None:
         "EXPLAIN ANALYZE COPY (SELECT 42) TO '{temp}/written.csv'",
         "explain /* a comment */ analyze copy (select 42) to '{temp}/written.csv'",
         "/**/ EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 42) TO '{temp}/written.csv'",
+        "-- a comment\nEXPLAIN ANALYZE COPY (SELECT 42) TO '{temp}/written.csv'",
+        "-- one\r/* two */explain/* three */analyze-- four\ncopy (select 42) to '{temp}/written.csv'",
+        "-- one\rexplain analyze copy (select 42) to '{temp}/written.csv' -- \nexplain select 1",
+        "/* /* */ explain select 1 -- */ explain analyze copy (select 42) to '{temp}/written.csv'",
         "SELECT * FROM read_text('{temp}/other.txt')",
         "SELECT * FROM read_text('.tmp/other.txt')",
         "SELECT * FROM glob('{temp}/*')",
@@ -190,7 +194,12 @@ def test_a_run_of_parquet_files_opens_no_folder_either(
 
 
 @pytest.mark.parametrize(
-    "text", ["SELECT 1", "EXPLAIN SELECT 1", "DESCRIBE step", "FROM run", "SHOW TABLES"]
+    "text",
+    [
+        *("SELECT 1", "EXPLAIN SELECT 1", "DESCRIBE step", "FROM run", "SHOW TABLES"),
+        "-- why\nexplain select 1",
+        "/* why */ -- and how\n explain/**/analyze -- it runs\n select 1",
+    ],
 )
 def test_what_only_reads_is_answered(folder: RunFolder, text: str) -> None:
     with folder.finished_store() as store:

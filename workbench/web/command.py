@@ -21,9 +21,9 @@ from urllib.parse import quote
 import click
 import uvicorn
 
+from tracing.local import LOCAL_HOSTS
 from tracing.runs import find_run
 from workbench.web.child import PORT, WebError
-from workbench.web.security import LOCAL_HOSTS
 
 
 @click.command()

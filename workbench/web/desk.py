@@ -51,6 +51,7 @@ class _Asked:
     answer: "Future[Result]"
     clerk: Clerk | None = None
     """Who answers it; None while it waits."""
+    is_wanted: bool = True
 
 
 class Desk:
@@ -86,6 +87,7 @@ class Desk:
         with self._lock:
             mine = [asked for asked in self._asked if asker and asked.asker == asker]
             for asked in mine:
+                asked.is_wanted = False  # before the clerk looks: then it need not be asked at all
                 if asked.clerk is not None:
                     asked.clerk.stop()
                 elif asked.answer.set_running_or_notify_cancel():
@@ -101,11 +103,18 @@ class Desk:
                     continue
                 asked.clerk = clerk
             try:
-                asked.answer.set_result(clerk.ask(asked.run_dir, asked.text, limit=asked.limit))
+                asked.answer.set_result(_put(asked, clerk))
             except Exception as error:  # whoever asked is told, and the next one served
                 asked.answer.set_exception(error)
             with self._lock:
                 asked.clerk = None
+
+
+def _put(asked: _Asked, clerk: Clerk) -> Result:
+    """Ask the clerk. Raises TraceError."""
+    return clerk.ask(
+        asked.run_dir, asked.text, limit=asked.limit, is_wanted=lambda: asked.is_wanted
+    )
 
 
 class Wanted(BaseModel):

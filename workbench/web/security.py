@@ -12,13 +12,14 @@ Source: CSP Level 3, sections 6.1 and 8; Fetch standard, `Origin`.
 
 import hmac
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LOCAL_HOSTS = {"127.0.0.1", "localhost", "::1"}
+from tracing.local import address_of, is_local
+
 TOKEN_COOKIE = "cutaway_token"
 WEEK_SECONDS = 7 * 24 * 3600
 
@@ -56,11 +57,10 @@ class Guard:
         """Why a request is not answered; None: it is."""
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and address_of(origin) != host:
             return "this page may only be asked by itself"
         if self._token is None:
-            is_local = urlsplit(f"//{host}").hostname in LOCAL_HOSTS
-            return None if is_local else "only this machine may ask"
+            return None if is_local(host) else "only this machine may ask"
         given = (_asked_token(scope), _cookie_token(headers))
         if any(word and hmac.compare_digest(word.encode(), self._token.encode()) for word in given):
             return None

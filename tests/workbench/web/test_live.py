@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 import tracing
 from tests.workbench.toy_run import ToyRun, make_toy_run
 from tests.workbench.web.conftest import Tab
+from tracing.recording import attach
 from workbench.look.words import Words
 from workbench.servers import RunningServer, announced
 from workbench.web.child import web_process
@@ -84,7 +85,16 @@ def test_the_page_follows_a_run_and_agrees_with_the_engine(
 
 
 def compare(tab: Tab, toy: ToyRun) -> None:
-    """Every block, and who runs, as the engine saw them after the cursor's step."""
+    """Every block, and everybody who came, as the engine saw them after the cursor's step."""
+    compare_pool(tab, toy)
+    ends = tab.page.evaluate("window.cutaway.get().run.lives.filter((l) => l.end !== null).length")
+    assert ends <= toy.num_requests
+    lives = tab.page.evaluate("window.cutaway.get().run.lives.length")
+    assert lives == toy.num_requests
+
+
+def compare_pool(tab: Tab, toy: ToyRun) -> None:
+    """Every block as the engine saw it after the cursor's step."""
     step = tab.report()["step"]
     seen = toy.seen[step]
     assert seen.pool is not None
@@ -95,10 +105,6 @@ def compare(tab: Tab, toy: ToyRun) -> None:
     told = {b: (state, held) for b, state, held in tab.page.evaluate(script)}
     for block, (state, _, held) in seen.pool.items():
         assert told[block] == (state, {str(k): v for k, v in held.items()}), f"block {block}"
-    ends = tab.page.evaluate("window.cutaway.get().run.lives.filter((l) => l.end !== null).length")
-    assert ends <= toy.num_requests
-    lives = tab.page.evaluate("window.cutaway.get().run.lives.length")
-    assert lives == toy.num_requests
 
 
 def test_metrics_of_a_live_run_come_by_themselves(tab: Tab, recording: tracing.Recording) -> None:
@@ -154,14 +160,66 @@ def test_a_lost_line_is_said_and_mended(recording: tracing.Recording, tab: Tab) 
     tab.page.context.set_offline(True)
     tab.page.evaluate("window.cutaway.get().live.source.onerror()")  # as a broken line would
     tab.until("document.querySelector('.badge').dataset.kind === 'lost'")
-    tab.until("!document.querySelector('.banner').hidden")
-    assert "No news from the recorder" in tab.page.inner_text(".banner")
+    tab.until("!document.querySelector('.banner.lost').hidden")
+    assert "No news from the recorder" in tab.page.inner_text(".banner.lost")
     toy.run(20)
     tab.page.context.set_offline(False)
     last = toy.core.scheduler.num_steps - 1
     tab.until(f"window.cutaway.report().last === {last}")
-    tab.until("document.querySelector('.banner').hidden")
+    tab.until("document.querySelector('.banner.lost').hidden")
     tab.errors = [error for error in tab.errors if "ERR_INTERNET_DISCONNECTED" not in error]
+
+
+def test_whoever_follows_goes_over_to_the_engine_that_was_restarted(
+    recording: tracing.Recording, new_tab: Callable[..., Tab]
+) -> None:
+    follows, looks_back, named = (new_tab() for _ in range(3))
+    front = recording.recorder("api")
+    toy = make_toy_run(recording.recorder("core"), front)
+    toy.run(60)
+    last = toy.core.scheduler.num_steps - 1
+    recording.sync()
+    for tab, asked in ((follows, ""), (looks_back, "?step=20"), (named, "?engine=0")):
+        tab.replay(f"/replay/{NAME}{asked}")
+        tab.until(f"window.cutaway.report().last === {last}")
+    # The core is gone without a word; another one says hello, and has nothing to do.
+    second = attach(recording.handle, "core")
+    again = make_toy_run(second, front, seed=1)
+    again.num_requests, again.clock.now = toy.num_requests, toy.clock.now + 1_000_000_000
+    second.flush()
+    recording.sync()
+    for tab in (follows, looks_back, named):
+        tab.until("document.querySelector('.badge').dataset.kind === 'ended'")
+        assert f"ended at step {last}" in tab.page.inner_text(".banner.restart")
+        assert tab.page.locator(".banner.restart a").is_hidden()
+        assert tab.report()["engine"] == 0
+    again.run(30)
+    new_last = again.core.scheduler.num_steps - 1
+    here = f"window.cutaway?.report()?.engine === 1 && window.cutaway.report().step === {new_last}"
+    follows.until(here)
+    follows.settled()
+    assert follows.page.inner_text(".badge") == "Live"
+    assert "this is the new one" in follows.page.inner_text(".banner.restart")
+    assert follows.page.input_value("[data-do=engine]") == "1"
+    compare_pool(follows, again)
+    # Whoever looks at something else is told, and led there.
+    go = "document.querySelector('.banner.restart a').getAttribute('href')"
+    for tab in (looks_back, named):
+        tab.until("!document.querySelector('.banner.restart a').hidden")
+        assert tab.page.evaluate(go) == f"/replay/{NAME}?engine=1"
+        assert tab.report()["engine"] == 0
+        assert tab.report()["last"] == last
+    looks_back.page.click(".banner.restart a")
+    looks_back.until(here)
+    named.page.keyboard.press("l")
+    named.until(here)
+    assert follows.page.evaluate(go) == f"/replay/{NAME}?engine=0"
+    follows.page.click(".banner.restart a")
+    follows.until("window.cutaway?.report()?.engine === 0")
+    follows.until("document.querySelector('.badge')?.dataset.kind === 'ended'")
+    follows.replay(f"/replay/{NAME}")
+    follows.until(here)
+    second.close()
 
 
 def test_a_child_workbench_ends_with_its_block(environment: None) -> None:

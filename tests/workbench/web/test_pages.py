@@ -95,6 +95,19 @@ def test_a_question_without_end_holds_up_nobody(tab: Tab, new_tab: Callable[...,
         tab.page.fill("#sql-text", bad)
         tab.page.click("#sql-run")
         tab.until(f"({refused}).includes('{Words(lang)(f'web.refusal.{key}')}')")
+    # Of two questions the first is put aside, and the second may still be stopped.
+    of_run = "_dash-update-component"
+    tab.page.fill("#sql-text", endless)
+    with tab.page.expect_response(lambda answer: of_run in answer.url):
+        tab.page.click("#sql-run")
+        tab.page.fill("#sql-text", f"{endless} as second")
+        tab.page.click("#sql-run")
+    tab.page.wait_for_timeout(100)  # the page has seen that answer
+    assert tab.page.locator("#sql-stop").is_visible()
+    assert tab.page.locator("#sql-answer.asked").count() == 1
+    tab.page.click("#sql-stop")
+    tab.until("document.getElementById('sql-stop').hidden")
+    assert tab.page.locator("#sql-answer.asked").count() == 0
     # Asked anew, it is put aside; and the address asks what is asked here.
     tab.page.fill("#sql-text", endless)
     tab.page.click("#sql-run")

@@ -51,6 +51,9 @@ def test_only_this_machine_and_this_page_are_answered(client: TestClient, path: 
         {"origin": "http://evil.example"},
         {"origin": "http://127.0.0.1:9999"},
         {"origin": "null"},
+        {"host": "["},
+        {"origin": "http://["},
+        {"host": "[", "origin": "http://["},
     ):
         assert client.get(path, headers=headers).status_code == 403, headers
     assert client.get(path, headers={"origin": "http://127.0.0.1:8050"}).status_code == 200

@@ -1,6 +1,9 @@
 /* The SQL editor: a plain text field with a coloured copy behind it. Tab indents, Ctrl+Enter runs.
  *
- * The copy is made of text nodes, so whatever is typed or pasted stays text.
+ * The copy is made of text nodes, so whatever is typed or pasted stays text. Questions are numbered by the clicks
+ * that asked them, and an answer says whose it is.
+ *
+ * Invariant: who waits for the last answer sees so, and can stop.
  */
 
 const WORDS = new Set(`select from where group by order limit as and or not null is in on join left right full asof using with case when
@@ -23,15 +26,28 @@ export class Editor {
       const at = event.target.closest('[data-insert]');
       if (at) this.insert(at.dataset.insert);
     }, { signal: this.bound.signal });
+    this.asked = 0;  // the page itself asks once
+    this.answer = document.getElementById('sql-answer');
+    this.stopper = document.getElementById('sql-stop');
+    document.getElementById('sql-run').addEventListener('click', () => { this.asked += 1; this.tell(); }, { signal: this.bound.signal });
+    this.answers = new MutationObserver(() => this.tell());
+    this.answers.observe(this.answer, { attributeFilter: ['data-answered'] });
     // Nobody waits for an answer any more: by the button, or because the page is left.
-    document.getElementById('sql-stop').addEventListener('click', () => this.putAside(), { signal: this.bound.signal });
+    this.stopper.addEventListener('click', () => this.putAside(), { signal: this.bound.signal });
     addEventListener('pagehide', () => this.putAside(), { signal: this.bound.signal });
     // Dash may set the text from the server: a saved query, a link.
     this.watch = setInterval(() => { if (this.field.value !== this.painted) this.paint(); }, 150);
+    this.tell();
     this.paint();
   }
 
-  stop() { this.bound.abort(); clearInterval(this.watch); clearTimeout(this.timer); this.putAside(); }
+  stop() { this.bound.abort(); this.answers.disconnect(); clearInterval(this.watch); clearTimeout(this.timer); this.putAside(); }
+
+  tell() {
+    const isWaiting = Number(this.answer.dataset.answered ?? -1) < this.asked;
+    this.stopper.hidden = !isWaiting;
+    this.answer.classList.toggle('asked', isWaiting);
+  }
 
   putAside() { navigator.sendBeacon(`/data/asked/${this.root.dataset.asker}/stop`); }
 

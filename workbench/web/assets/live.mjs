@@ -5,6 +5,9 @@
  *   gap        we were too slow: nothing to do, a keyframe follows, and the hole is fetched when looked at
  *   end        the run is sealed: from here on it is a replay
  *
+ * A core that died and was started again is another engine in the trace, whose steps count from 0. The Run is of one
+ * engine; that another one is there now is told.
+ *
  * Invariant: a step is drawn when its step row has come, and never twice.
  * Source: `tracing/stream.py`.
  */
@@ -29,7 +32,7 @@ export class Live {
     const on = (name, use) => this.source.addEventListener(name, (event) => {
       this.failures = 0;
       this.cursor = event.lastEventId || this.cursor;
-      this.tell({ status: 'live' });
+      this.tell(this.newer ?? { status: 'live' });
       // One after the other: a keyframe has to fetch what is missing before the frames behind it count.
       this.turn = this.turn.then(() => (this.stopped ? null : use(JSON.parse(event.data))));
     });
@@ -55,7 +58,8 @@ export class Live {
     this.columns = columns;
     if (state.engine_id === null || state.engine_id === undefined) return;  // no core has said hello yet
     if (run.last < run.first) this.begin(state);
-    if (state.engine_id !== run.engine) return;  // another life of the core than the one we look at
+    this.onCore(state.engine_id, state.step >= 0);
+    if (state.engine_id !== run.engine) return;
     run.last = Math.max(run.last, state.step);
     try { await run.load(); } catch { /* the line is down: another keyframe will come */ }
     run.last = Math.max(run.last, run.coarse?.at(-1)?.last_step ?? -1);
@@ -70,9 +74,23 @@ export class Live {
     this.run.maxSeqs = row.max_num_seqs || this.run.config.max_num_seqs || 0;
   }
 
+  /** A core is there, and may have taken a step. If it is newer than ours, ours takes none any more. */
+  onCore(engine, hasStep) {
+    const { run, newer } = this;
+    if (engine <= run.engine || engine < newer?.engine || (engine === newer?.engine && newer.hasStep >= hasStep)) return;
+    if (run.last < run.first) { run.use(engine); return; }  // nobody saw a step of the one before
+    run.live = false;
+    this.newer = { status: 'restarted', engine, hasStep, step: run.last };
+    this.tell(this.newer);
+  }
+
   onFrame({ rows }) {
     const { run } = this;
     if (!this.columns) return;
+    this.each(rows, 'proc', (row) => { if (row.role === 'core') this.onCore(row.engine_id, false); });
+    const who = this.columns.step.indexOf('engine_id');
+    for (const row of rows.step || []) this.onCore(row[who], true);
+    if (this.newer) { this.each(rows, 'request_end', (row) => this.onEnd(row)); return; }
     this.each(rows, 'run', (row) => run.describe(row));
     this.each(rows, 'request', (row) => run.addLife(row));
     this.each(rows, 'request_end', (row) => this.onEnd(row));

@@ -22,6 +22,7 @@ import { Why } from './why.mjs';
 import { loadWords, t } from './words.mjs';
 
 const BASE = ['a', 'b', 'axis', 'rows', 'size', 'theme', 'sort', 'only', 'req', 'from', 'to', 'card', 'scrolled'];
+const AGAIN_MS = 200;
 const any = (changed, names) => names.some((name) => changed.has(name));
 
 export class Replay {
@@ -38,6 +39,7 @@ export class Replay {
     const asked = root.dataset.compact ? {} : readAddress();
     try {
       this.run = await Run.open(root.dataset.run, asked.engine ?? null);
+      this.isNamed = asked.engine !== undefined;  // then it stays with this engine
       await this.run.load();
     } catch (error) { this.fail(error.message); return; }
     if (this.stopped) return;
@@ -63,13 +65,48 @@ export class Replay {
   onLive(told) {
     this.told = told;
     if (told.status === 'ended' && !this.state) this.show('empty');
+    if (told.status === 'restarted') this.onNewer(told);
     this.transport?.onLive(told);
+  }
+
+  /** The engine was started again: whoever follows goes over to its new core, as soon as there is something to see. */
+  onNewer({ engine, hasStep }) {
+    if (this.isNamed) this.state?.set({ following: false });
+    else if (hasStep && this.state?.get('following')) this.goOver(engine);
+  }
+
+  async goOver(engine) {
+    if (this.isGoing) return;
+    this.isGoing = true;
+    let run = null;
+    while (!this.stopped && run?.engine !== engine) {  // the stream is ahead of the tables by a moment
+      await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS); });
+      run = await Run.open(this.run.name, engine).catch(() => null);
+    }
+    await run?.load().catch(() => null);
+    this.isGoing = false;
+    if (this.stopped || !this.state.get('following')) return;
+    const before = { engine: this.run.engine, step: this.run.last }, { axis, sort, only, kind } = this.state.values;
+    for (const part of this.parts) part.stop?.();
+    Object.assign(this, { run, before, parts: [], told: null, watched: null });
+    this.follow();
+    this.begin({ axis, sort, only, kind });
+  }
+
+  /** To the live end, wherever that is now. */
+  goLive() {
+    const { state, run, told } = this;
+    if (!run.live && told?.status !== 'restarted') return;
+    this.isNamed = false;
+    state.set({ following: true, playing: false });
+    if (run.live) this.toEnd(); else this.onNewer(told);
   }
 
   begin(asked) {
     const { run, root } = this;
     this.show('ready');
-    this.state = new State({ ...this.firstWindow(asked), ...pick(asked) });
+    const engine = run.live || run.engines.length > 1 ? run.engine : undefined;  // an address means the same later
+    this.state = new State({ ...this.firstWindow(asked), ...pick(asked), engine });
     const { state } = this;
     Object.assign(state, {
       isDimmed: (id) => this.dimmed?.(id) ?? false,
@@ -195,12 +232,12 @@ export class Replay {
     const step = run.step(state.get('step')), pool = step?.done ? run.pool(step.step) : null;
     return {
       state: this.root.dataset.state, ...Object.fromEntries(['step', 'a', 'b', 'axis', 'playing', 'speed', 'following', 'req', 'from', 'to', 'card'].map((name) => [name, state.get(name)])),
-      last: run.last, drawn: this.drawn, cost: this.cost, frames: this.player.frames,
+      engine: run.engine, last: run.last, drawn: this.drawn, cost: this.cost, frames: this.player.frames,
       rows: step?.rows.map((row) => [row.id, row.n]) ?? null,
       blocks: pool ? pool.count(run.blockSize) : null, shown: this.map.shown ?? null,
       lives: this.timeline.lives.rows.map((life) => life.id), loading: [...run.chunks.values()].some((chunk) => chunk.loading) };
   }
 }
 
-const pick = ({ axis, req, sort, only, kind, from, to, engine }) =>
-  Object.fromEntries(Object.entries({ axis, req, sort, only, kind, from, to, engine }).filter(([, value]) => value !== undefined));
+const pick = ({ axis, req, sort, only, kind, from, to }) =>
+  Object.fromEntries(Object.entries({ axis, req, sort, only, kind, from, to }).filter(([, value]) => value !== undefined));

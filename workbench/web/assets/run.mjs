@@ -39,10 +39,11 @@ export class Run {
     this.use(overview.engines[0]?.engine_id ?? 0);
   }
 
-  /** Ask for the run's facts. Throws Refused. */
+  /** Ask for the run's facts. One that goes on opens at its newest core, unless another one is named. Throws Refused. */
   static async open(name, engine = null) {
     const run = new Run(name, await ask(`/data/runs/${encodeURIComponent(name)}/overview`));
     if (engine !== null && run.engines.some((e) => e.engine_id === engine)) run.use(engine);
+    else if (run.live && run.engines.length) run.use(run.engines.at(-1).engine_id);
     return run;
   }
 

@@ -14,7 +14,8 @@ export class Transport {
     const { signal } = this.bound;
     this.texts = Object.fromEntries([...root.querySelectorAll('[data-clock]')].map((node) => [node.dataset.clock, node]));
     this.badge = root.querySelector('.badge');
-    this.banner = root.querySelector('.banner');
+    this.banner = root.querySelector('.banner.lost');
+    this.restart = root.querySelector('.banner.restart');
     const act = this.actions();
     root.addEventListener('click', (event) => this.onClick(event, act), { signal });
     root.addEventListener('change', (event) => this.onChange(event), { signal });
@@ -23,8 +24,7 @@ export class Transport {
     document.addEventListener('cutaway:find', (event) => this.find(event.detail), { signal });
     this.texts.of.textContent = t('clock.of', { n: count(this.run.last - this.run.first + 1) });
     this.texts.unit.textContent = this.run.config.clock === 'modelled' ? t('clock.modelled') : t('clock.seconds');
-    const engine = this.field('engine');
-    if (engine) engine.value = String(this.run.engine);
+    this.tellEngines();
     this.state.onChange((changed) => this.onState(changed));
     this.onState(new Set(['playing', 'speed', 'kind', 'axis', 'sort', 'only', 'following', 'from', 'req']));
   }
@@ -40,7 +40,7 @@ export class Transport {
       speed: (by) => state.set({ speed: SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, SPEEDS.indexOf(state.get('speed')) + by))] }),
       zoom: (factor) => go.zoom(factor),
       axis: () => state.set({ axis: state.get('axis') === 'step' ? 'time' : 'step' }),
-      live: () => { if (run.live) { state.set({ following: true, playing: false }); page.toEnd(); } },
+      live: () => page.goLive(),
       follow: () => { const id = state.get('card')?.request; if (id) this.followRequest(id); },
       event: (back) => this.jump(back),
       kind: () => this.field('kind')?.focus(),
@@ -122,11 +122,34 @@ export class Transport {
     const { name, value } = { name: event.target.dataset.do, value: event.target.value };
     if (name === 'speed') this.state.set({ speed: Number(value) });
     else if (['kind', 'sort', 'only'].includes(name)) this.state.set({ [name]: value });
-    else if (name === 'engine') { location.search = `?engine=${Number(value)}`; return; }
+    else if (name === 'engine') { location.href = this.pathOf(Number(value)); return; }
     if (event.target.tagName === 'SELECT') event.target.blur();
   }
 
+  /** The page of one engine of this run. */
+  pathOf(engine) { return `/replay/${encodeURIComponent(this.run.name)}?engine=${engine}`; }
+
   // -- what is told ------------------------------------------------------------------------------------
+
+  /** A core that was started again is another engine in the trace: choose which to look at. */
+  tellEngines() {
+    const { run } = this, menu = this.field('engine'), { before } = this.page;
+    menu.replaceChildren(...run.engines.map((e) => Object.assign(document.createElement('option'), {
+      value: e.engine_id, textContent: t('fact.engine', { n: e.engine_id, a: e.first_step, b: e.last_step }) })));
+    menu.value = String(run.engine);
+    menu.parentElement.hidden = run.engines.length < 2;
+    if (before) this.tellRestart(t('state.restarted_here', { n: before.step }), t('state.restarted_before'), before.engine);
+  }
+
+  /** That the engine was started again, and where the steps are that are not in this picture. */
+  tellRestart(text, go, engine) {
+    const [said, link] = this.restart.querySelectorAll('span, a');
+    if (said.textContent === text) return;
+    this.restart.hidden = false;
+    said.textContent = text;
+    Object.assign(link, { textContent: go, href: this.pathOf(engine), hidden: !go });
+    this.state.touch('size');  // it takes room from the pictures
+  }
 
   onState(changed) {
     const { state } = this, has = (name) => changed.has(name);
@@ -185,13 +208,17 @@ export class Transport {
       this.bannerTimer = setTimeout(() => { this.banner.hidden = false; this.banner.querySelector('span').textContent = t('state.lost', { n: told.step }); }, this.lostBefore ? 0 : BANNER_MS);
       this.lostBefore = true;
     } else { this.banner.hidden = true; this.lostBefore = false; }
+    if (told.status === 'restarted') {
+      const { engine, hasStep, step } = told;
+      this.tellRestart(t(hasStep ? 'state.restarted' : 'state.restarted_idle', { n: step }), hasStep ? t('state.restarted_go') : '', engine);
+    }
     this.tellBadge();
   }
 
   tellBadge() {
     const { badge, told, state, run } = this;
     let kind = 'replay', text = t('badge.replay');
-    if (told?.status === 'ended') { kind = 'ended'; text = t('badge.ended', { n: count(told.step) }); }
+    if (told?.status === 'ended' || told?.status === 'restarted') { kind = 'ended'; text = t('badge.ended', { n: count(told.step) }); }
     else if (told?.status === 'lost') { kind = 'lost'; text = t('badge.lost', { n: told.seconds }); }
     else if (run.live && state.get('following')) { kind = 'live'; text = t('badge.live'); }
     else if (run.live) {

@@ -37,7 +37,7 @@ def board(
 ) -> html.Div:
     """Everything about a run: header, views, why card, transport; `compact`: as a guest on another page."""
     facts, config = found["facts"], json.loads((found["run"] or {}).get("config") or "{}")
-    engine = found["engines"][0] if found["engines"] else {}
+    engine = _engine(info, found)
     modelled = config.get("clock") == "modelled"
     timelines = html.Section(
         [
@@ -83,7 +83,7 @@ def header(
 ) -> html.Header:
     """The run's name, what it ran on, and the clock."""
     facts = found["facts"]
-    engine = found["engines"][0] if found["engines"] else {}
+    engine = _engine(info, found)
     follows = config.get("versions", {}).get(f"{facts['policy']} followed")
     pairs = [
         ("model", facts["model"]),
@@ -118,27 +118,23 @@ def header(
             html.H1(run_title(words, name, info), title=name),
             html.Dl(told, className="facts"),
             more,
-            *_lives_of_core(words, found["engines"]),
+            _lives_of_core(words),
             transport.clock(words),
         ],
         className="runhead",
     )
 
 
-def _lives_of_core(words: Words, engines: list[dict[str, Any]]) -> list[html.Label]:
-    """A core that was started again is another engine in the trace: choose which to look at."""
-    if len(engines) < 2:
-        return []
-    options = [
-        html.Option(
-            words("web.fact.engine", n=e["engine_id"], a=e["first_step"], b=e["last_step"]),
-            value=str(e["engine_id"]),
-        )
-        for e in engines
-    ]
+def _engine(info: RunInfo, found: dict[str, Any]) -> dict[str, Any]:
+    """The engine that the page opens at; {}: there is none yet."""
+    return next(iter(found["engines"][:: 1 if info.state == "sealed" else -1]), {})
+
+
+def _lives_of_core(words: Words) -> html.Label:
+    """Which life of the core to look at; the browser knows which there are, and shows it if there are two."""
     label = words("web.fact.life")
-    menu = html.Select(options, **attributes(data_do="engine", aria_label=label))
-    return [html.Label([html.Span(label), menu], className="menu")]
+    menu = html.Select(**attributes(data_do="engine", aria_label=label))
+    return html.Label([html.Span(label), menu], className="menu", hidden=True)
 
 
 def _said(words: Words, name: str, number: int | None) -> str | None:
@@ -146,8 +142,11 @@ def _said(words: Words, name: str, number: int | None) -> str | None:
 
 
 def _banner(words: Words) -> html.Div:
-    """What hangs over the views: a broken line, a filter."""
-    lost = html.Div([html.I(), html.Span()], className="banner", hidden=True, role="status")
+    """What hangs over the views: a broken line, an engine that was started again, a filter."""
+    lost = html.Div([html.I(), html.Span()], className="banner lost", hidden=True, role="status")
+    restart = html.Div(
+        [html.I(), html.Span(), html.A()], className="banner restart", hidden=True, role="status"
+    )
     chosen = html.Div(
         [
             html.Span(),
@@ -157,7 +156,7 @@ def _banner(words: Words) -> html.Div:
         className="filter",
         hidden=True,
     )
-    return html.Div([lost, chosen], className="hangers")
+    return html.Div([lost, restart, chosen], className="hangers")
 
 
 def _states(words: Words, engine: dict[str, Any]) -> list[html.Div]:

@@ -10,15 +10,17 @@ complaint.
 
 import asyncio
 import secrets
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs
 
 import dash_ag_grid as dag
-from dash import ALL, Dash, Input, Output, State, ctx, dcc, html
+from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from tracing.errors import TraceError
+from tracing.parquet import distinct
 from tracing.queries import query_names, query_text
 from tracing.reader import Run
 from tracing.result import Result
@@ -34,6 +36,8 @@ from step
 order by num_tokens desc
 limit 20"""
 MAX_SHOWN = 10_000
+MAX_CELL = 2_000
+"""Characters of a cell in the grid; a download has them all."""
 METRICS = (
     *("summary", "latency_percentiles", "latency_buckets", "throughput"),
     *("budget_use", "hit_rate", "kv_use", "requests", "telling_decisions"),
@@ -92,34 +96,35 @@ def register(dash: Dash, library: Library, desk: Desk) -> None:
 
     @dash.callback(
         Output("sql-answer", "children"),
+        Output("sql-answer", "data-answered"),
         Input("sql-run", "n_clicks"),
         State("sql-text", "value"),
         State("sql-of", "data"),
         State("sql-asker", "data"),
         State("theme", "data"),
-        running=[
-            (Output("sql-stop", "hidden"), False, True),
-            (Output("sql-answer", "className"), "answer asked", "answer"),
-        ],
     )
     async def run_it(
-        _: int | None, text: str | None, run: str | None, asker: str, theme: str | None
-    ) -> list[Component]:
-        if not text or run is None:
-            raise PreventUpdate
+        clicks: int | None, text: str | None, run: str, asker: str, theme: str | None
+    ) -> tuple[Any, int]:
+        asked = clicks or 0  # goes back with the answer: `editor.mjs` waits for the last one
+        if not text:
+            return no_update, asked
         words = request_words()
         try:
             run_dir, _info = await asyncio.to_thread(library.find, run)
             result = await desk.ask(run_dir, text, asker=asker, limit=MAX_SHOWN)
         except TraceError as error:
-            return [refusal(words, error)]
-        return answer(words, run, text, result, theme or "light")
+            return [refusal(words, error)], asked
+        return answer(words, run, text, result, theme or "light"), asked
 
 
 def refusal(words: Words, error: TraceError) -> html.Div:
     """Why there is no answer: ours in the user's language, the database's as it said it."""
     if error.key is None:
-        said_it: list[Component] = [html.B(words("web.sql.refused")), html.Pre(str(error))]
+        said_it: list[Component] = [
+            html.B(words("web.sql.refused")),
+            html.Pre(str(error)[:MAX_CELL]),
+        ]
     else:
         said_it = [html.B(words("web.state.error")), html.P(said(words, error))]
     return html.Div(said_it, className="statebox alarm")
@@ -128,7 +133,8 @@ def refusal(words: Words, error: TraceError) -> html.Div:
 def answer(words: Words, run: str, text: str, result: Result, theme: str) -> list[Component]:
     """Rows as a table, the obvious chart of them, and the way to take them along."""
     shown = words("web.sql.cut" if result.truncated else "web.sql.rows", n=f"{len(result.rows):,}")
-    figure = figures.quick_chart(result.columns, result.rows, theme)
+    result = cut(result)
+    figure = figures.quick_chart(distinct(result.columns), result.rows, theme)
     bar = html.Header(
         [
             html.Span(shown, className="note", id="sql-count"),
@@ -155,9 +161,21 @@ def answer(words: Words, run: str, text: str, result: Result, theme: str) -> lis
     return parts
 
 
+def cut(result: Result) -> Result:
+    """The rows as a grid can show them: numbers, and texts of at most `MAX_CELL` characters."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, int | float | None):
+            return value
+        text = str(value)
+        return text if len(text) <= MAX_CELL else text[:MAX_CELL] + "…"
+
+    rows = [tuple(map(plain, row)) for row in Result.from_json(result.to_json()).rows]
+    return replace(result, rows=rows)
+
+
 def grid(result: Result) -> dag.AgGrid:
-    """The rows in a grid that sorts and filters in the browser."""
-    plain = result.to_json()
+    """The rows in a grid that sorts and filters in the browser; `result`: cut."""
     names = [f"c{i}" for i in range(len(result.columns))]  # a column's own name may hold dots
     columns = [
         {
@@ -167,13 +185,7 @@ def grid(result: Result) -> dag.AgGrid:
         }
         for i, (name, column) in enumerate(zip(names, result.columns, strict=True))
     ]
-    rows = [
-        {
-            name: value if isinstance(value, int | float | None) else str(value)
-            for name, value in zip(names, row, strict=True)
-        }
-        for row in plain["rows"]
-    ]
+    rows = [dict(zip(names, row, strict=True)) for row in result.rows]
     return dag.AgGrid(
         id="sql-grid",
         columnDefs=columns,
