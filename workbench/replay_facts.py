@@ -10,7 +10,7 @@ from tracing.codes import Code
 from workbench.replay_pool import Eviction
 
 Facts = dict[str, Any]
-"""A row by column. Of a request: columns of `requests_at.sql`, and last_step, the last one with it."""
+"""A row by column. Of a request: columns of `requests_at.sql`."""
 ADMITTED = frozenset(
     int(code)
     for code in (

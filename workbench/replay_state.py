@@ -49,9 +49,7 @@ class State:
         self.level: int | None = keyframe["level"]
         self.step_row: Facts | None = keyframe["step_row"]
         self.totals: dict[str, int] = dict(keyframe["totals"])
-        self.requests: dict[int, Facts] = {
-            r["request_id"]: {**r, "last_step": None} for r in keyframe["requests"]
-        }
+        self.requests: dict[int, Facts] = {r["request_id"]: dict(r) for r in keyframe["requests"]}
         """Open ones, and the last that left."""
         self.running: list[int] = list(keyframe["running"])
         self.pool = self._new_pool()
@@ -268,7 +266,8 @@ class State:
         if row["phase"] == "queue":
             self._facts.queue_ns.append(row["end_ns"] - row["start_ns"])
         if request is not None and row["last_step"] is not None:
-            request["last_step"] = max(request["last_step"] or 0, row["last_step"])
+            known = request["last_step"]
+            request["last_step"] = max(row["last_step"], -1 if known is None else known)
 
     def _on_end(self, row: Facts) -> None:
         request = self._request(row["request_id"])

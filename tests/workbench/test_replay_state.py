@@ -18,7 +18,7 @@ from tracing.store import Store
 from tracing.window import rows_between
 from workbench.replay_state import State
 
-NOT_THERE_YET = ("last_step", "queued_ns", "left_ns")
+NOT_THERE_YET = ("queued_ns", "left_ns")
 SETTINGS: dict[str, dict[str, Any]] = {
     "vllm": {},
     "priority": {"scheduling_policy": "priority"},

@@ -7,9 +7,11 @@
 --   queued_ns             when it came to the core's queue; NULL: not known yet (phases come at the end)
 --   left_ns               when the core was done with it; NULL: not by then
 --   end_ns, code, end_a0  NULL: not ended by then; end_a0: argument of code
+--   last_step             the last one that dealt with it: its row, its preemption, or what front ends said by then
 WITH r AS (SELECT * FROM request WHERE arrival_ns <= $t_ns),
 e AS (SELECT * FROM request_end WHERE end_ns <= $t_ns),
-p AS (SELECT request_id, min(start_ns) FILTER (phase = 'queue') AS queued_ns,
+p AS (SELECT request_id, max(last_step) FILTER (end_ns <= $t_ns) AS last_step,
+             min(start_ns) FILTER (phase = 'queue') AS queued_ns,
              min(start_ns) FILTER (phase IN ('detokenise', 'to_api')) AS left_ns FROM request_phase GROUP BY ALL),
 x AS (FROM step_request WHERE engine_id = $engine AND step <= $n),
 a AS (SELECT request_id, max(step) AS admitted_step, arg_max(row, step) AS admitted_row,
@@ -34,7 +36,8 @@ q AS (
            CASE WHEN v.step >= a.admitted_step THEN v.seq END AS away_seq,
            CASE WHEN v.step >= a.admitted_step THEN v.ts_ns END AS away_ns,
            p.queued_ns, CASE WHEN coalesce(p.left_ns, e.end_ns) <= $t_ns THEN coalesce(p.left_ns, e.end_ns) END
-               AS left_ns, e.end_ns, e.code, e.a0 AS end_a0
+               AS left_ns, e.end_ns, e.code, e.a0 AS end_a0,
+           greatest(c.last_step, v.step, p.last_step) AS last_step
     FROM r LEFT JOIN e USING (request_id) LEFT JOIN p USING (request_id) LEFT JOIN a USING (request_id)
          LEFT JOIN c USING (request_id) LEFT JOIN v USING (request_id) LEFT JOIN t USING (request_id))
 FROM q WHERE left_ns IS NULL

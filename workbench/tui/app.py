@@ -28,12 +28,12 @@ from workbench.tui.decisions import Decisions
 from workbench.tui.desk import Desk
 from workbench.tui.desktop import Desktop
 from workbench.tui.dialogs import Ask, Choose, Show
-from workbench.tui.find import Found, as_command, parse_find, parse_place
+from workbench.tui.find import Found, as_command, find_request, parse_find, parse_place
 from workbench.tui.glyphs import ASCII, UNICODE
 from workbench.tui.live import Follower
 from workbench.tui.log import KINDS
 from workbench.tui.mode import Mode, news
-from workbench.tui.model import first_life, load
+from workbench.tui.model import Model, first_life, load
 from workbench.tui.palette import TopCommands
 from workbench.tui.places import Places
 from workbench.tui.session import Session
@@ -64,11 +64,15 @@ class TopApp(App[None]):
         ascii_only: bool = False,
         step: int | None = None,
         key: str | None = None,
+        starting: str | None = None,
     ) -> None:
-        """`target`: how the source was named, to find it anew; `key`: of the server, to send and control."""
+        """`target`: how the source was named, to find it anew; `key`: of the server, to send and control.
+
+        `starting`: URL of a server that will be the source when it has loaded its model.
+        """
         super().__init__()
         kept = settings.load()
-        session = Session(source, self._note_change)
+        session = Session(source, self._note_change, starting)
         self.desk = Desk(
             session=session,
             places=Places(),
@@ -230,18 +234,33 @@ class TopApp(App[None]):
         """An id, a step, or a word of a reason."""
 
         def answered(text: str | None) -> None:
-            if text is not None and self.desk.session.model is not None:
-                self._go_to_found(
-                    text, parse_find(text, self.desk.session.model, self.desktop.view.say)
-                )
+            model = self.desk.session.model
+            if text is None or model is None:
+                return
+            found = parse_find(text, model, self.desktop.view.say)
+            if found is None:
+                self.run_worker(self._find_in_trace(text, model))
+            else:
+                self._go_to_found(text, found)
 
         words = self.desk.words
         self.push_screen(Ask(words("tui.ask.find"), words("tui.ask.find_note")), answered)
+
+    async def _find_in_trace(self, text: str, model: Model) -> None:
+        """A request that left long ago is known to the trace alone."""
+        try:
+            found = await asyncio.to_thread(find_request, text, model)
+        except TraceError as error:
+            self.complain(str(error))
+        else:
+            self._go_to_found(text, found)
 
     def _go_to_found(self, text: str, found: Found | None) -> None:
         if found is None:
             self.tell("tui.notice.not_found", text=text)
         elif found.request_id is not None:
+            if found.step is not None:
+                self.desk.session.seek(found.step, found.engine_id)
             self.desktop.action_open_request(found.request_id)
         elif found.block_id is not None:
             self.desktop.action_open_block(found.block_id)
@@ -272,9 +291,7 @@ class TopApp(App[None]):
 
     def action_dev_abort(self) -> None:
         """X: end a request."""
-        request_id = self.desktop.request_here()
-        if request_id is not None:
-            self.steering.ask_abort(request_id)
+        self.steering.ask_abort(self.desktop.request_here())
 
     # -- habits ----------------------------------------------------------------------------------
 

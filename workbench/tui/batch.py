@@ -14,13 +14,14 @@ from typing import Any, ClassVar
 from textual.binding import BindingType
 
 from tracing.codes import Code
+from tracing.record import Level
 from workbench.replay_facts import ADMITTED, Part
 from workbench.tui import numbers
 from workbench.tui.brush import Area, Brush
 from workbench.tui.canvas import pad
 from workbench.tui.keys import bindings_of
 from workbench.tui.log import Entry, admission
-from workbench.tui.model import Model
+from workbench.tui.model import Model, why_none
 from workbench.tui.steps_picture import draw_steps
 from workbench.tui.theme import PREFILL
 from workbench.tui.timeline import Column
@@ -86,7 +87,8 @@ class Batch(View):
         column = model.timeline.column(model.step)
         rest = Area(area.x, area.height, area.width, height - area.height)
         if column is None:
-            brush.say(rest.x, rest.y, brush.words("tui.no_steps"), "mute")
+            text = why_none(model.state.level, Level.STEPS, "tui.no_steps", brush.words)
+            brush.say(rest.x, rest.y, text, "mute")
             return
         self._paint_step(brush, model, column, rest)
 

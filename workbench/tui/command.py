@@ -1,6 +1,7 @@
 """`cutaway top`: the command line of the terminal screens."""
 
 import sys
+from typing import Any
 
 import click
 
@@ -52,10 +53,17 @@ def top(
       cutaway top last               replay the last run
       cutaway top last --once        a summary for scripts
     """
-    from workbench.tui.source import find_source
+    from workbench.tui.source import ServerStartingError, find_source
 
-    source = find_source(target)
-    if once or as_json or not sys.stdout.isatty():
+    is_plain = once or as_json or not sys.stdout.isatty()
+    source, starting = None, None
+    try:
+        source = find_source(target)
+    except ServerStartingError as error:
+        if is_plain:
+            raise
+        starting = error.url
+    if is_plain:
         from workbench.tui.once import print_once
 
         if source is None:
@@ -66,7 +74,5 @@ def top(
         return
     from workbench.tui.app import TopApp
 
-    app = TopApp(
-        source, target=target, lang=lang, theme=theme, ascii_only=ascii_only, step=step, key=key
-    )
-    app.run()
+    look: dict[str, Any] = {"lang": lang, "theme": theme, "ascii_only": ascii_only}
+    TopApp(source, target=target, step=step, key=key, starting=starting, **look).run()

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 from textual.binding import BindingType
 
 from tracing.codes import Code
+from tracing.record import Level
 from workbench.look.palette import label_of
 from workbench.tui import numbers
 from workbench.tui.brush import Area, Brush
 from workbench.tui.canvas import wrap
 from workbench.tui.keys import bindings_of
 from workbench.tui.log import KINDS, Entry, folded
-from workbench.tui.model import Model
+from workbench.tui.model import Model, why_none
 from workbench.tui.view import View
 
 QUIET_AT_FIRST = ("arrive", "first")
@@ -67,9 +68,8 @@ class Decisions(View):
         entries = self._entries()
         room = Area(1, top + 1, self.size.width - 2, height - top - 1 - DETAIL_ROWS)
         if not entries:
-            level = model.state.level
-            key = "tui.not_recorded" if level is not None and level < 2 else "tui.decisions.none"
-            brush.say(1, top + 1, brush.words(key, level=level), "mute")
+            text = why_none(model.state.level, Level.STEPS, "tui.decisions.none", brush.words)
+            brush.say(1, top + 1, text, "mute")
             return
         self._paint_log(brush, entries, room)
         detail = Area(1, height - DETAIL_ROWS, self.size.width - 1, DETAIL_ROWS)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from workbench.look.palette import label_of
 from workbench.tui.log import Entry
 from workbench.tui.model import Model
 from workbench.tui.places import Place
@@ -13,9 +12,10 @@ from workbench.tui.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where to go; exactly one is set."""
+    """Where to go; exactly one is set, but a request that is not at hand comes with life and step."""
 
     request_id: int | None = None
+    engine_id: int | None = None
     block_id: int | None = None
     step: int | None = None
 
@@ -25,20 +25,24 @@ def as_command(session: Session, here: Place) -> str | None:
     source, model = session.source, session.model
     if source is None or model is None:
         return None
-    step, request_id = model.step, here.request_id
+    request_id = here.request_id
+    in_life, at_step = f"engine_id = {model.state.engine_id or 0}", f"step = {model.step}"
     match here.screen:
         case "request" if request_id is not None:
             query = f"FROM token WHERE request_id = {request_id} ORDER BY k"
         case "requests":
             query = "FROM request_life ORDER BY arrival_ns"
         case "blocks":
-            query = f"FROM kv_event WHERE step = {step} ORDER BY seq"
+            query = f"FROM kv_event WHERE {in_life} AND {at_step} ORDER BY seq"
         case "decisions":
-            query = f"FROM decision JOIN reason USING (code) WHERE step = {step} ORDER BY seq"
+            decided = f"WHERE {in_life} AND {at_step} ORDER BY seq"
+            query = f"FROM decision JOIN reason USING (code) {decided}"
         case "batch":
-            query = f"FROM step_request WHERE step = {step} ORDER BY row"
+            query = f"FROM step_request WHERE {in_life} AND {at_step} ORDER BY row"
         case _:
-            query = f"FROM step WHERE step <= {step} ORDER BY step DESC LIMIT 240"
+            query = (
+                f"FROM step WHERE {in_life} AND step <= {model.step} ORDER BY step DESC LIMIT 240"
+            )
     name = source.run_dir.name if source.run_dir else source.title
     return f'cutaway trace sql {name} "{query}"'
 
@@ -60,13 +64,40 @@ def parse_place(text: str, model: Model) -> int | None:
     return 0 if row is None else int(row)
 
 
+def find_request(text: str, model: Model) -> Found | None:
+    """A request of the whole run, and the last step that dealt with it. In a thread. Raises TraceError."""
+    ids = ", ".join(str(request_id) for request_id in _ids_of(text.strip().lower()))
+    rows = model.run.sql(_FIND.format(ids=ids)).rows if ids else ()
+    return next((Found(request_id=who, engine_id=e, step=step) for who, e, step in rows), None)
+
+
+def _ids_of(plain: str) -> list[int]:
+    """The requests that may be called so (`label_of`); empty: it is no name of a request."""
+    name = _REQUEST.fullmatch(plain)
+    if name is None:
+        return []
+    number, procs = int(name[2]), (1, 0) if name[1] is None else (int(name[1]),)
+    return [(proc_id << 32) + number for proc_id in procs if number < 1 << 32 > proc_id]
+
+
+_REQUEST = re.compile(r"[r#](?:(\d+)\.)?(\d+)")
+_FIND = """
+WITH q AS (SELECT request_id, arrival_ns FROM request WHERE request_id IN ({ids})),
+s AS (
+    SELECT 0 AS place, request_id, engine_id, max(step) AS step
+    FROM step_request JOIN q USING (request_id) GROUP BY ALL
+    UNION ALL  -- it was in none: the first one after it came
+    SELECT 1, request_id, engine_id, min(step) FROM q JOIN step ON end_ns >= arrival_ns GROUP BY ALL)
+SELECT request_id, engine_id, step FROM s
+ORDER BY place, CASE place WHEN 0 THEN -engine_id ELSE engine_id END LIMIT 1
+"""
+
+
 def parse_find(text: str, model: Model, say: Callable[[Entry], str]) -> Found | None:
     """A request, a block, a step, or the last line of the log that has these words."""
     plain = text.strip().lower()
-    request = re.fullmatch(r"[r#](\d+(?:\.\d+)?)", plain)
-    if request:
-        wanted = f"r{request[1]}"
-        ids = [r for r in model.facts if label_of(r) == wanted]
+    if _REQUEST.fullmatch(plain):
+        ids = [request_id for request_id in _ids_of(plain) if request_id in model.facts]
         return Found(request_id=ids[0]) if ids else None
     block = re.fullmatch(r"b(?:lock)?\s*(\d+)", plain)
     if block:

@@ -24,7 +24,7 @@ from workbench.tui.keys import FOOTERS, key_of, shown
 from workbench.tui.mode import Mode
 from workbench.tui.model import Model
 from workbench.tui.places import SCREENS
-from workbench.tui.rates import NUM_STEPS, rates_of
+from workbench.tui.rates import rates_at
 
 WIDE = 100
 """From so many cells on, the header names the model."""
@@ -143,7 +143,8 @@ class Header(_Bar):
         if session.is_live_run:
             speed = f"{self._steps_per_s(model):5.1f} {words('tui.steps_per_s')}"
             return f"{words('tui.step')} {step:>7}  {now}  {speed}"
-        last, place = f"{model.last_step:,}", model.lives.place(model.state.engine_id)
+        last = numbers.NOTHING if model.last_step < 0 else f"{model.last_step:,}"
+        place = model.lives.place(model.state.engine_id)
         if len(model.lives) > 1 and place is not None:
             last += " " + words("tui.life_of", n=place + 1, of=len(model.lives))
         return (
@@ -151,10 +152,10 @@ class Header(_Bar):
         )
 
     def _steps_per_s(self, model: Model) -> float:
-        """Of the last steps; looked at twice a second."""
+        """Of the last seconds; looked at twice a second."""
         now = time.monotonic()
         if now - self._speed[0] > 0.5:
-            found = rates_of(model.timeline.upto(model.step, NUM_STEPS)).steps_per_s
+            found = rates_at(model.timeline, model.step, self.desk.session.now_ns).steps_per_s
             self._speed = (now, found or 0.0)
         return self._speed[1]
 
@@ -276,13 +277,10 @@ class OneLine(_Bar):
 
 def one_line(model: Model, state: str, brush: Brush) -> str:
     """The engine in a line."""
-    row = model.state.step_row or {}
-    whole = row.get("used_blocks", 0) + row.get("cached_free_blocks", 0) + row.get("free_blocks", 0)
-    share = numbers.percent(row["used_blocks"] / whole) if whole else numbers.NOTHING
     return brush.words(
         "tui.one_line",
         state=state,
         running=len(model.state.running),
         waiting=len(model.state.waiting),
-        kv=share,
+        kv=numbers.percent(model.kv_share),
     )

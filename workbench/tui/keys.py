@@ -69,6 +69,7 @@ KEYS = (
     Key("f", "next_filter", "filter", "f", "requests"),
     Key("n", "neighbour(1)", "neighbour", "n N", "request"),
     Key("N", "neighbour(-1)", "neighbour", "", "request"),
+    Key("a", "show_answer", "answer", "a", "request"),
     Key("f", "app.choose_kinds", "kinds", "f", "decisions"),
 )
 GROUPS = ("everywhere", "time", "dev")
@@ -79,7 +80,7 @@ FOOTERS = {
     "batch": ("step", "moment", "open", "block", "tokens", "palette", "help"),
     "blocks": ("open", "logical", "ages", "order", "zoom", "palette", "help"),
     "requests": ("open", "sort", "filter", "copy", "freeze", "palette", "help"),
-    "request": ("back", "open", "block", "neighbour", "copy", "palette", "help"),
+    "request": ("back", "open", "block", "neighbour", "answer", "copy", "palette", "help"),
     "decisions": ("open", "request", "block", "kinds", "find", "moment", "help"),
     "help": ("back", "palette", "quit"),
 }

@@ -22,7 +22,7 @@ from tracing.reader import Run
 from workbench.tui.mode import Mode, Notice, news
 from workbench.tui.model import Model, load
 from workbench.tui.session import Session
-from workbench.tui.source import Source
+from workbench.tui.source import RecorderElsewhereError, ServerStartingError, Source
 
 BEHIND_NS = 1_000_000_000
 """Older frames than this are worth a word."""
@@ -73,7 +73,7 @@ class Follower:
     async def _take(self, source: Source, event: StreamEvent) -> None:
         session = self._session
         if event.kind in ("keyframe", "frame"):
-            self._find_again()
+            self._find_again(Mode.LIVE if event.kind == "frame" else Mode.LOADING)
         if event.kind == "frame" and session.model is not None:
             self._note_deaths(session.model, event.data["rows"])
         match event.kind:
@@ -163,15 +163,14 @@ class Follower:
         if lag_ns > BEHIND_NS:
             session.notice = news("tui.notice.behind", 1.0, s=f"{lag_ns / 1e9:.1f}")
 
-    def _find_again(self) -> None:
-        """The line is back. Frames that go on where it broke move the same model on."""
+    def _find_again(self, mode: Mode) -> None:
+        """The line is back. Frames that go on where it broke move the same model on; else it is loaded."""
         session = self._session
         if self._lost_since is None:
             return
         self._lost_since = None
         if session.mode in (Mode.LOST, Mode.PAUSED):
-            mode = Mode.LIVE if session.mode is Mode.LOST else Mode.PAUSED
-            session.enter(mode, self._young_notice())
+            session.enter(mode if session.mode is Mode.LOST else Mode.PAUSED, self._young_notice())
 
     def _lose(self, event: StreamEvent) -> None:
         session, now = self._session, time.monotonic()
@@ -212,16 +211,25 @@ class Follower:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 found = await asyncio.to_thread(self._find)
-            except TraceError:
+            except TraceError as error:
+                self._say_unless_starting(error)
                 continue
             if (
                 found is not None
                 and found.is_live
                 and (before is None or found.run_dir != before.run_dir)
             ):
-                self._session.source = found
+                self._session.source, self._session.starting = found, None
                 self._session.enter(Mode.LOADING)
                 return
+
+    def _say_unless_starting(self, error: TraceError) -> None:
+        """A server that was waited for may have given up."""
+        session = self._session
+        if session.starting is not None:
+            is_coming = isinstance(error, ServerStartingError | RecorderElsewhereError)
+            session.error = None if is_coming else str(error)
+            session.changed()
 
 
 def _named(model: Model, rows: dict[str, list[Any]], table: str) -> list[dict[str, Any]]:

@@ -17,7 +17,9 @@ from typing import Any
 
 from tracing.keyframe import END_STEP, describe, keyframe_at
 from tracing.reader import Run
+from tracing.record import Level
 from tracing.window import Window, rows_between
+from workbench.look.words import Words
 from workbench.replay_facts import StepFacts
 from workbench.replay_pool import Pool
 from workbench.replay_state import State
@@ -87,6 +89,21 @@ class Model:
         """The moment at the cursor; 0: none."""
         row = self.state.step_row
         return 0 if row is None else int(row["end_ns"])
+
+    @property
+    def blocks_in_use(self) -> tuple[int | None, int]:
+        """Blocks that requests hold, None: not known; and how many there are, 0: not known."""
+        row = self.state.step_row
+        if row is None:
+            return None, 0
+        whole = row["used_blocks"] + row["cached_free_blocks"] + row["free_blocks"]
+        return self.state.pool.num_used if self.state.has_blocks else row["used_blocks"], whole
+
+    @property
+    def kv_share(self) -> float | None:
+        """Blocks in use of all blocks."""
+        used, whole = self.blocks_in_use
+        return used / whole if whole and used is not None else None
 
     @property
     def until_ns(self) -> int:
@@ -167,10 +184,19 @@ def load(
     model.figures = load_figures(run, engine, state.step, model.until_ns)
     model.counts = dict(model.figures.counts)
     if engine is not None and state.step >= 0:
-        _load_history(model, said, engine, is_now=step is None)
+        # Frames bring what follows a keyframe: asked for here, it would be more, the longer asking takes.
+        last = state.step if start is not None else END_STEP if step is None else state.step + AHEAD
+        _load_history(model, said, engine, last)
         if state.step >= model.last_step:
             model.take_tail()
     return model
+
+
+def why_none(level: int | None, needs: Level, key: str, words: Words) -> str:
+    """Why there is nothing of a kind: the level is too low for it, or, by its key, it has not been yet."""
+    if level is not None and level < needs:
+        return words("tui.not_recorded", level=level)
+    return words(key)
 
 
 def first_life(run: Run) -> int | None:
@@ -201,20 +227,20 @@ def load_upcoming(model: Model) -> list[tuple[int | None, Window]]:
     return split_steps(window, model.state.columns)
 
 
-def _load_history(model: Model, said: Mapping[str, Any], engine: int, *, is_now: bool) -> None:
-    """Replay the steps before the cursor, and those that follow it, into the timeline."""
+def _load_history(model: Model, said: Mapping[str, Any], engine: int, last: int) -> None:
+    """Replay the steps before the cursor, and those that follow it up to `last`, into the timeline."""
     step = model.step
     first = max(0, (step - SPAN) // ALIGN * ALIGN)
     scratch = State(
         said["columns"], said["run"], keyframe_at(model.run, engine=engine, step=first - 1)
     )
-    window = rows_between(model.run, engine, first, END_STEP if is_now else step + AHEAD)
+    window = rows_between(model.run, engine, first, last)
     window = model.lives.cut(engine, window, scratch.columns)
     for facts in scratch.apply(window):
         model.timeline.add(facts, scratch.requests)
         model.has_tail |= facts.row is None
     model.seen = scratch.requests
-    if not is_now:
+    if last == step + AHEAD:
         pieces = split_steps(window, said["columns"])
         model.upcoming = [(n, rows) for n, rows in pieces if n is None or n > step]
 

@@ -1,21 +1,24 @@
 """`--once` and `--json`: the engine in a few lines for scripts, or as one object with the same names.
 
-No escape codes, at most 80 columns. Every number is a field of a query; nothing is computed here.
+No escape codes, at most 80 columns. Every number is one that the screens show too.
 """
 
 import json
+import time
+from collections import Counter
 from typing import Any
 
 import click
 from rich.cells import cell_len, set_cell_size
 
+from tracing.record import Level
 from workbench.look.palette import label_of
 from workbench.look.words import Words
 from workbench.tui import numbers
 from workbench.tui.canvas import pad
 from workbench.tui.log import say
-from workbench.tui.model import Model, load
-from workbench.tui.rates import NUM_STEPS, rates_of
+from workbench.tui.model import Model, load, why_none
+from workbench.tui.rates import WINDOW_SECONDS, rates_at
 from workbench.tui.source import Source
 
 WIDTH = 80
@@ -29,17 +32,18 @@ def print_once(source: Source, *, step: int | None, as_json: bool, lang: str) ->
     try:
         model = load(run, source.title, source.created_ns, step)
         words = Words(lang)
-        said = summarise(model, source, words)
+        is_now = source.is_live and step is None
+        said = summarise(model, source, words, time.time_ns() if is_now else model.now_ns)
     finally:
         run.close()
     text = json.dumps(said, ensure_ascii=False, indent=1) if as_json else as_text(said, words)
     click.echo(text)
 
 
-def summarise(model: Model, source: Source, words: Words) -> dict[str, Any]:
+def summarise(model: Model, source: Source, words: Words, now_ns: int) -> dict[str, Any]:
     """What is printed, as plain values. Times in ns, shares from 0 to 1; null: not known."""
     state, row = model.state, model.state.step_row or {}
-    rates = rates_of(model.timeline.upto(model.step, NUM_STEPS))
+    rates = rates_at(model.timeline, model.step, now_ns)
     waiting = state.waiting
     arrivals = [state.requests[who]["arrival_ns"] for who in waiting]
     telling = [e for e in model.timeline.entries(model.step, 2000) if e.kind in ("preempt", "skip")]
@@ -52,23 +56,22 @@ def summarise(model: Model, source: Source, words: Words) -> dict[str, Any]:
         "run": source.title,
         "live": source.is_live,
         "policy": state.run.get("policy"),
-        "step": model.step,
-        "last_step": model.last_step,
+        "level": state.level,
+        "step": None if model.step < 0 else model.step,
+        "last_step": None if model.last_step < 0 else model.last_step,
         "time_ns": model.now_ns - model.created_ns if model.now_ns else None,
         "requests": {
             "running": len(state.running),
             "max": row.get("max_num_seqs"),
             "waiting": len(waiting),
-            "oldest_ns": max(0, model.now_ns - min(arrivals)) if arrivals else None,
+            "oldest_ns": max(0, now_ns - min(arrivals)) if arrivals else None,
             "preempted": state.totals["preemptions"],
             "done": state.totals["ended"],
         },
-        "blocks": {
-            "used": row.get("used_blocks"),
-            "cached_free": row.get("cached_free_blocks"),
-            "free": row.get("free_blocks"),
-        },
+        "blocks": _blocks(model),
         "rates": {
+            "seconds": WINDOW_SECONDS,
+            "steps_per_s": rates.steps_per_s,
             "prefill_per_s": rates.prefill_per_s,
             "decode_per_s": rates.decode_per_s,
             "budget_share": rates.budget_share,
@@ -80,10 +83,21 @@ def summarise(model: Model, source: Source, words: Words) -> dict[str, Any]:
         else {
             "step": last.step,
             "kind": last.kind,
-            "request": label_of(last.request_id),
+            "request": None if last.request_id is None else label_of(last.request_id),
             "sentence": say(last, model.reasons, words, model.facts),
         },
     }
+
+
+def _blocks(model: Model) -> dict[str, int | None]:
+    """The pool after the step; where its blocks are not recorded, as the step's own row has it."""
+    row, names = model.state.step_row or {}, ("used", "cached", "free")
+    if model.state.has_blocks and row:
+        found = Counter(block.state for block in model.state.blocks.values())
+        used, cached, free = (found[name] for name in names)
+        return {"used": used, "cached_free": cached, "free": free}
+    keys = {"used": "used_blocks", "cached_free": "cached_free_blocks", "free": "free_blocks"}
+    return {name: row.get(key) for name, key in keys.items()}
 
 
 def as_text(said: dict[str, Any], words: Words) -> str:
@@ -93,7 +107,10 @@ def as_text(said: dict[str, Any], words: Words) -> str:
     def w(key: str, **values: Any) -> str:
         return words(f"tui.once.{key}", **values)
 
-    where = w("of", step=said["step"], last=said["last_step"])
+    if said["step"] is not None:
+        where = w("of", step=said["step"], last=said["last_step"])
+    else:
+        where = why_none(said["level"], Level.STEPS, "tui.no_steps", words)
     if said["time_ns"] is not None:
         where += "  " + w("time", s=f"{said['time_ns'] / 1e9:.2f}")
     oldest = numbers.duration(requests["oldest_ns"]).strip()
@@ -122,8 +139,9 @@ def as_text(said: dict[str, Any], words: Words) -> str:
         lines.append(f"  {name:<9}{times}{found['n'] or 0:>8}")
     if said["why"] is not None:
         why = said["why"]
-        kind = words(f"common.{why['kind']}")
-        lines.append(_head(w("why")) + f"{why['step']} {kind} {why['request']}: {why['sentence']}")
+        about = f"{why['step']} {words('common.' + why['kind'])}"
+        about += "" if why["request"] is None else f" {why['request']}"
+        lines.append(_head(w("why")) + f"{about}: {why['sentence']}")
     return "\n".join(_cut(line) for line in lines)
 
 

@@ -9,18 +9,18 @@ sentences.
     200 x 60     three columns: blocks, and the lives of requests beside the log
 """
 
-import time
 from typing import ClassVar
 
 from textual.binding import BindingType
 
+from tracing.record import Level
 from workbench.tui import numbers
 from workbench.tui.block_grid import draw_small_grid
 from workbench.tui.brush import Area, Brush
 from workbench.tui.life import draw_lives
 from workbench.tui.log import folded
-from workbench.tui.model import Model
-from workbench.tui.rates import NUM_STEPS, Rates, buckets, kv_share, rates_of
+from workbench.tui.model import Model, why_none
+from workbench.tui.rates import WINDOW_SECONDS, Rates, buckets, rates_at
 from workbench.tui.steps_picture import draw_steps
 from workbench.tui.view import View
 
@@ -127,26 +127,22 @@ class Overview(View):
 
     def _paint_pool(self, brush: Brush, model: Model, area: Area, room: Area) -> None:
         """Blocks in use, in the hues of those who hold them."""
-        row, state = model.state.step_row, model.state
-        self._label(brush, room, 2, "tui.overview.blocks", None, None)
-        if row is None:
+        used, whole = model.blocks_in_use
+        share = model.kv_share
+        self._label(brush, room, 2, "tui.overview.blocks", used, None if used is None else whole)
+        if used is None:
             return
-        whole = row["used_blocks"] + row["cached_free_blocks"] + row["free_blocks"]
-        used = state.pool.num_used if state.has_blocks else row["used_blocks"]
-        self._label(brush, room, 2, "tui.overview.blocks", used, whole)
-        share = used / whole if whole else None
         brush.canvas.put_right(
             room.right, room.y + 2, f"{numbers.percent(share):>3} %", brush.style("hi", bold=True)
         )
-        if not state.has_blocks:
+        if not model.state.has_blocks:
             brush.meter(area.x, area.y, share or 0.0, area.width)
             return
         draw_small_grid(brush, area, model)
 
     def _oldest(self, model: Model, waiting: list[int]) -> str:
         arrivals = [model.state.requests[r]["arrival_ns"] for r in waiting]
-        now = time.time_ns() if self.desk.session.is_following else model.now_ns
-        return numbers.duration(max(0, now - min(arrivals))).strip()
+        return numbers.duration(max(0, self.desk.session.now_ns - min(arrivals))).strip()
 
     # -- rates and latencies ---------------------------------------------------------------------
 
@@ -154,14 +150,13 @@ class Overview(View):
         self.slowly(brush, "rates", area, lambda: self._draw_rates(brush, model, area, num_rows))
 
     def _draw_rates(self, brush: Brush, model: Model, area: Area, num_rows: int) -> None:
-        columns = model.timeline.upto(model.step, NUM_STEPS)
         words = brush.words
-        note = words("tui.overview.last_steps", n=len(columns) if columns else 0)
+        note = words("tui.overview.last_seconds", n=WINDOW_SECONDS)
         room = self.panel(brush, area, words("tui.overview.rates"), note)
-        if not columns:
+        if not model.timeline.upto(model.step, 1):
             self._not_recorded(brush, room, model)
             return
-        rates = rates_of(columns)
+        rates = rates_at(model.timeline, model.step, self.desk.session.now_ns)
         names = RATES if num_rows == len(RATES) else ("prefill", "decode", "budget", "hit")
         for i, name in enumerate(names[: room.height]):
             self._paint_rate(brush, room, i, name, self._rate(name, rates, model), model)
@@ -178,7 +173,7 @@ class Overview(View):
             case "budget":
                 return numbers.percent(rates.budget_share), "%"
             case "kv":
-                return numbers.percent(kv_share(row) if row else None), "%"
+                return numbers.percent(model.kv_share), "%"
             case "hit":
                 return numbers.percent(rates.hit_share), "%"
             case "waiting":
@@ -264,11 +259,7 @@ class Overview(View):
             self._not_recorded(brush, room, model)
 
     def _not_recorded(self, brush: Brush, room: Area, model: Model) -> None:
-        level = model.state.level
-        if level is not None and level < 2:
-            text = brush.words("tui.not_recorded", level=level)
-        else:
-            text = brush.words("tui.no_steps")
+        text = why_none(model.state.level, Level.STEPS, "tui.no_steps", brush.words)
         brush.say(room.x, room.y, text, "mute", width=room.width)
 
     # -- 200 x 60 --------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ facts    state, prompt, hit, output, TTFT, ITL
 life     a bar from its arrival to now, and the time in each phase
 tokens   a bar a token: height and light say how long it took; red: it was preempted in between
 blocks   what it holds, filled as far as tokens are in it
+answer   what it says, if the prompt was sent from here
 why      admissions, waits, misses, preemptions, and tokens that came late, in order; a wait that repeats
          is told once
 """
@@ -14,14 +15,18 @@ from rich.cells import cell_len
 from textual.binding import BindingType
 
 from tracing.codes import Code
+from tracing.record import Level
 from workbench.look.palette import label_of
 from workbench.tui import numbers
+from workbench.tui.answer import answer_of, draw_answer
 from workbench.tui.block_grid import num_tokens_in
 from workbench.tui.brush import Area, Brush
+from workbench.tui.dialogs import Show
 from workbench.tui.keys import bindings_of
 from workbench.tui.life import draw_life, span_of
 from workbench.tui.log import Entry
-from workbench.tui.model import Model
+from workbench.tui.mode import news
+from workbench.tui.model import Model, why_none
 from workbench.tui.story import story_of
 from workbench.tui.theme import FULL, PREFILL
 from workbench.tui.view import View
@@ -75,11 +80,24 @@ class RequestView(View):
         self.selected = None
         self.repaint()
 
+    def action_show_answer(self) -> None:
+        """The whole answer, to read."""
+        model, request_id, words = self.model, self.request_id, self.desk.words
+        request = {} if model is None or request_id is None else model.request(request_id)
+        answer = answer_of(self.desk, request)
+        if answer is None:
+            self.desk.session.say(news("tui.notice.no_answer"))
+        else:
+            title = f"{words('tui.request.answer')} {label_of(request_id)}"
+            self.app.push_screen(Show(title, answer))
+
     def paint(self, brush: Brush, model: Model) -> None:
         """From the facts down to the reasons."""
         request_id = self.request_id
         if request_id is None:
-            brush.say(1, 0, brush.words("tui.request.none"), "mute")
+            level = model.state.level
+            text = why_none(level, Level.REQUESTS, "tui.request.none", brush.words)
+            brush.say(1, 0, text, "mute")
             return
         request, width = model.request(request_id), self.size.width
         if not request:
@@ -92,8 +110,12 @@ class RequestView(View):
         if self.size.height >= 18:
             y = self._paint_tokens(brush, request, Area(1, y, width - 1, TOKEN_ROWS + 1)) + 1
         y = self._paint_blocks(brush, model, request, Area(1, y, width - 1, 3))
-        y = self._paint_answer(brush, request, Area(1, y, width - 1, 3))
-        self._paint_why(brush, Area(1, y, width - 1, self.size.height - y))
+        lines = self._story()
+        answer = answer_of(self.desk, request)
+        if answer is not None:
+            area = Area(1, y, width - 1, self.size.height - y)
+            y = draw_answer(brush, area, answer, len(lines))
+        self._paint_why(brush, Area(1, y, width - 1, self.size.height - y), lines)
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -246,24 +268,9 @@ class RequestView(View):
             brush.say(x, y, words("tui.request.no_blocks"), "mute")
         return area.y + 3
 
-    def _paint_answer(self, brush: Brush, request: dict[str, Any], area: Area) -> int:
-        """What it has said so far, if it was sent from here."""
-        answer = self.desk.drafts.get(request.get("external_id") or "")
-        if answer is None:
-            return area.y
-        brush.heading(area, brush.words("tui.request.answer"))
-        text = " ".join(answer.split()) or brush.glyphs.more
-        tail = text[-(area.width - 2) * (area.height - 2) :]
-        for i in range(area.height - 2):
-            brush.say(
-                area.x, area.y + 1 + i, tail[i * (area.width - 2) : (i + 1) * (area.width - 2)]
-            )
-        return area.y + area.height
-
-    def _paint_why(self, brush: Brush, area: Area) -> None:
+    def _paint_why(self, brush: Brush, area: Area, lines: list[Entry]) -> None:
         words = brush.words
         brush.heading(area, words("tui.request.why"), words("tui.request.why_note"))
-        lines = self._story()
         if not lines:
             brush.say(area.x, area.y + 1, words("tui.request.no_story"), "mute")
             return

@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 
 from textual.binding import BindingType
 
+from tracing.record import Level
 from workbench.tui import numbers
 from workbench.tui.brush import Area, Brush
 from workbench.tui.keys import bindings_of
 from workbench.tui.life import draw_life, span_of
-from workbench.tui.model import Model
+from workbench.tui.model import Model, why_none
 from workbench.tui.view import View
 
 SORTS = ("state", "arrival", "ttft", "itl", "out")
@@ -104,6 +105,9 @@ class Requests(View):
         brush.say(
             life.x, 1, words("tui.requests.life", n=len(span.columns)), "mute", width=life.width
         )
+        if not lines and self.filter == "all":
+            text = why_none(state.level, Level.REQUESTS, "tui.request.none", words)
+            brush.say(1, 2, text, "mute")
         room = self.size.height - 2
         selected = self._selected_place(lines)
         first = max(0, min(selected - room // 2, len(lines) - room))

@@ -1,7 +1,8 @@
 """Where the cursor is in time, and what moves it: the engine's own steps, or a replay's clock.
 
     live      frames advance the model             space, an arrow ─► paused (the engine runs on)
-    paused    the model stands, newer steps are counted            G ─► live, from a fresh keyframe
+    paused    the model stands, newer steps are counted            G ─► loading
+    loading   the model stands until there is a fresh keyframe     ─► live
     replay    the clock advances the model, arrows move it
     lost      the last model stays                                 comes back by itself
 
@@ -20,6 +21,7 @@ from workbench.look.words import Words
 from workbench.tui.clock import Clock
 from workbench.tui.mode import Mode, Notice
 from workbench.tui.model import Figures, Model, load_figures
+from workbench.tui.rates import WINDOW_SECONDS
 from workbench.tui.seeker import Seeker
 from workbench.tui.source import Source
 
@@ -32,11 +34,15 @@ COMMIT_SECONDS = 1.0
 class Session:
     """One run, looked at. `changed` is called whenever something new can be drawn."""
 
-    def __init__(self, source: Source | None, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, source: Source | None, changed: Callable[[], None], starting: str | None = None
+    ) -> None:
         self.source = source
         self.changed = changed
         self.model: Model | None = None
-        self.mode = Mode.LOADING if source is not None else Mode.EMPTY
+        self.starting = starting
+        """A server that still loads its model, and is waited for."""
+        self.mode = Mode.LOADING if source is not None or starting is not None else Mode.EMPTY
         self.notice: Notice | None = None
         self.is_playing = False
         self.version = 0
@@ -75,6 +81,13 @@ class Session:
         return self.is_following or self.is_playing
 
     @property
+    def now_ns(self) -> int:
+        """The moment that is shown: the clock's while one follows, else the cursor's; 0: none."""
+        if self.model is None:
+            return 0
+        return time.time_ns() if self.is_following else self.model.now_ns
+
+    @property
     def is_held(self) -> bool:
         """The engine stands still, whatever step is looked at."""
         is_known = self.control is not None and self.mode in (Mode.LIVE, Mode.HELD, Mode.PAUSED)
@@ -96,6 +109,8 @@ class Session:
         """Sentences for a screen without a model."""
         if self.error is not None:
             return [self.error]
+        if self.starting is not None:
+            return [words("tui.nothing.starting", url=self.starting)]
         if self.mode is Mode.EMPTY:
             return [words(f"tui.nothing.{line}") for line in ("title", "serve", "demo", "replay")]
         return [words("tui.nothing.loading")]
@@ -153,10 +168,10 @@ class Session:
     def toggle(self) -> None:
         """Space: freeze or go on; in a replay, play or pause."""
         match self.mode:
-            case Mode.LIVE | Mode.HELD:
+            case Mode.LIVE | Mode.HELD | Mode.LOADING:
                 self.freeze()
             case Mode.PAUSED:
-                self.mode = Mode.LIVE
+                self.mode = Mode.LOADING
                 self.notice = None
                 self.resume()  # frames went by: to follow again takes a fresh keyframe
             case Mode.REPLAY | Mode.ENDED:
@@ -166,8 +181,8 @@ class Session:
         self._note_change()
 
     def freeze(self) -> None:
-        """Stop following; the engine runs on."""
-        if self.is_following:
+        """Stop following, or being about to; the engine runs on."""
+        if self.is_following or (self.mode is Mode.LOADING and self.model is not None):
             self.enter(Mode.PAUSED)
 
     def go_live(self) -> None:
@@ -194,11 +209,15 @@ class Session:
         """The step that is shown, or that one is on the way to: keys may be faster than queries."""
         return self.seeker.where[1]
 
-    def seek(self, step: int) -> None:
-        """Go to a step of the same life by queries; of several wishes the last counts."""
-        if self.model is not None:
-            self.freeze()
+    def seek(self, step: int, engine: int | None = None) -> None:
+        """Go to a step of a life (default: the same) by queries; of several wishes the last counts."""
+        if self.model is None:
+            return
+        self.freeze()
+        if engine is None:
             self.seeker.seek(step)
+        else:
+            self.seeker.go(engine, step)
 
     @property
     def speed(self) -> float:
@@ -212,7 +231,7 @@ class Session:
 
     def tick(self, seconds: float) -> None:
         """Time passes: news go, and a replay applies the steps that have ended by then."""
-        self._age_notice()
+        self._grow_older()
         model = self.model
         if not self.is_playing or model is None or self.seeker.is_on_its_way:
             return
@@ -248,12 +267,15 @@ class Session:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _age_notice(self) -> None:
+    def _grow_older(self) -> None:
+        """What changes on the screen though nothing happens."""
         if self.notice is not None and self.notice.is_over:
             self.notice = None
             self._note_change()
         shown, now = self.notice or self.gone, time.monotonic()
-        if shown is not None and shown.since is not None and now - self._aged_at >= 1:
+        has_clock = shown is not None and shown.since is not None
+        is_slowing = self.is_following and now - self.moved_at < WINDOW_SECONDS + 2
+        if (has_clock or is_slowing) and now - self._aged_at >= 1:
             self._aged_at = now
             self._note_change()
 

@@ -25,7 +25,7 @@ from tracing.reader import LiveRun, Run, open_run, try_live
 from tracing.runs import RunInfo, find_run, recorder_url
 from workbench.servers import RunningServer, running_servers
 
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 3.0
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]*):\d{1,5}(/.*)?")
 _HERE = ("", "localhost", "0.0.0.0", "::", "::1")
 
@@ -137,8 +137,8 @@ def _of_url(url: str) -> Source:
                 )
             return of_server(server)
     said = _ask(f"{url}/run")
-    if said is None or "created_ns" not in said:
-        raise _elsewhere(url) if _ask(f"{url}/health") else _nothing_there(url)
+    if "created_ns" not in said:
+        raise _no_recorder(url, _ask(f"{url}/health"))
     return Source(
         title=url.removeprefix("http://"),
         created_ns=int(said["created_ns"]),
@@ -150,6 +150,21 @@ def _of_url(url: str) -> Source:
 
 class RecorderElsewhereError(TraceError):
     """The server answers, but not the recorder beside it."""
+
+
+class ServerStartingError(TraceError):
+    """The server answers, but has not loaded its model yet."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(f"{url} is still loading its model: ask again when it serves")
+        self.url = url
+
+
+def _no_recorder(url: str, health: dict[str, Any]) -> TraceError:
+    """What there is instead of a recorder, by the answer about its health; empty: nothing."""
+    if health.get("status") == "starting":
+        return ServerStartingError(url)
+    return _elsewhere(url) if health else _nothing_there(url)
 
 
 def _elsewhere(url: str) -> RecorderElsewhereError:
@@ -169,10 +184,16 @@ def _nothing_there(url: str) -> TraceError:
     )
 
 
-def _ask(url: str) -> dict[str, Any] | None:
+def _ask(url: str) -> dict[str, Any]:
+    """The answer, or, of a server that is not ready (503), what it says of itself; empty: neither.
+
+    Raises TraceError if there is none in time.
+    """
     try:
         answer = httpx.get(url, timeout=PATIENCE_SECONDS, trust_env=False)
-        said: dict[str, Any] = answer.json()
+        said = answer.json()
+    except httpx.TimeoutException as error:
+        raise TraceError(f"{url} does not answer within {PATIENCE_SECONDS:g} s") from error
     except (httpx.HTTPError, ValueError):
-        return None
-    return said if answer.status_code == 200 and isinstance(said, dict) else None
+        return {}
+    return said if answer.status_code in (200, 503) and isinstance(said, dict) else {}

@@ -9,7 +9,7 @@ import uuid
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from workbench.look.palette import label_of, number_of
+from workbench.look.palette import label_of
 from workbench.tui.dialogs import Ask, Choose
 from workbench.tui.mode import Mode
 from workbench.tui.server_api import ServerApi, ServerError
@@ -96,9 +96,17 @@ class Steering:
             Ask(words("tui.ask.knobs"), now or words("tui.ask.knobs_note")), answered
         )
 
-    def ask_abort(self, request_id: int) -> None:
-        """X: sure?"""
-        words, name = self._app.desk.words, label_of(request_id)
+    def ask_abort(self, request_id: int | None) -> None:
+        """X: sure? Only what runs or waits can be ended."""
+        words, name, model = (
+            self._app.desk.words,
+            label_of(request_id),
+            self._app.desk.session.model,
+        )
+        request = model.state.requests.get(request_id or -1) if model is not None else None
+        if request is None or request["left_ns"] is not None or request["end_ns"] is not None:
+            self._app.tell("tui.notice.not_open")
+            return
         options = [("no", words("tui.ask.no")), ("yes", words("tui.ask.yes"))]
 
         def answered(choice: str | None) -> None:
@@ -136,6 +144,8 @@ class Steering:
 
         def answered(prompt: str | None) -> None:
             if prompt is not None:
+                if app.desk.session.mode is Mode.PAUSED:
+                    app.desk.session.go_live()  # what was sent is there, not here
                 self._start(self._send(api, model, prompt))
 
         title = words("tui.ask.prompt", model=model)
@@ -156,15 +166,20 @@ class Steering:
             self._app.complain(str(error))
 
     async def _follow(self, external_id: str) -> None:
-        """Go to the request as soon as the trace tells of it."""
-        session, end = self._app.desk.session, asyncio.get_running_loop().time() + APPEAR_SECONDS
-        while asyncio.get_running_loop().time() < end:
-            model = session.model
+        """Go to the request as soon as the trace tells of it; under a dialog nothing moves."""
+        app, clock = self._app, asyncio.get_running_loop().time
+        end = clock() + APPEAR_SECONDS
+        while clock() < end:
+            model = app.desk.session.model
             for request_id, facts in (model.state.requests if model else {}).items():
-                if facts["external_id"] == external_id:
-                    self._app.desktop.action_open_request(request_id)
-                    self._app.tell("tui.notice.sent", n=number_of(request_id))
-                    return
+                if facts["external_id"] != external_id:
+                    continue
+                is_free = len(app.screen_stack) == 1
+                if is_free:
+                    app.desktop.action_open_request(request_id)
+                key = "tui.notice.sent" if is_free else "tui.notice.sent_behind"
+                app.tell(key, who=label_of(request_id))
+                return
             await asyncio.sleep(0.1)
 
     # -- inside ----------------------------------------------------------------------------------

@@ -20,10 +20,11 @@ def story_of(model: Model, request_id: int, answers: Answers, words: Words) -> l
     request = model.request(request_id)
     if not request:
         return []
-    rows = answers.ask("request_story_codes", request=request_id) or []
-    entries = [entry_of_story(row, request_id) for row in rows if _has_been(model, row)]
+    told = answers.ask("request_story_codes", request=request_id) or []
+    rows = [row for row in told if _has_been(model, row)]
+    entries = [entry_of_story(row, request_id) for row in rows]
     if request["arrival_ns"]:
-        entries.insert(0, Entry(_arrival_step(model, request, entries), "arrive", request_id))
+        entries.insert(0, Entry(_arrival_step(model, request, rows), "arrive", request_id))
     if request["code"] is not None:
         entries.append(_end(model, request))
     found = joined_skips(entries)
@@ -51,9 +52,11 @@ def _add_misses(entries: list[Entry], rows: list[dict[str, Any]], request_id: in
         entries[place + 1 : place + 1] = [miss_entry(row, step, request_id) for row in rows]
 
 
-def _arrival_step(model: Model, request: dict[str, Any], entries: list[Entry]) -> int:
+def _arrival_step(model: Model, request: dict[str, Any], rows: list[dict[str, Any]]) -> int:
     """The step during which it came, if that is at hand; else the first that dealt with it."""
-    known = entries[0].step if entries else max(0, model.step)
+    known: int = rows[0]["step"] if rows else max(0, model.step)
+    if rows and rows[0]["engine_id"] != model.state.engine_id:
+        return known  # an earlier life's, and only steps of this one are at hand
     for column in model.timeline.upto(known, 10_000):
         if column.row["end_ns"] >= request["arrival_ns"]:
             return column.step
@@ -61,7 +64,7 @@ def _arrival_step(model: Model, request: dict[str, Any], entries: list[Entry]) -
 
 
 def _end(model: Model, request: dict[str, Any]) -> Entry:
-    last = request["last_step"] or model.step
+    last = model.step if request["last_step"] is None else request["last_step"]
     took_ns, args = since_arrival(request, request["end_ns"]), (request["end_a0"],)
     return Entry(last, "finish", request["request_id"], request["code"], args, took_ns=took_ns)
 

@@ -74,6 +74,7 @@ async def check(t: Top, toy: ToyRun, step: int) -> None:
 
 def test_it_follows_and_stands_and_comes_back(recording: Recording) -> None:
     toy = make_core(recording, 1)
+    recorder = json.loads((recording.run_dir / RECORDER_FILE).read_text())["pid"]
 
     async def main() -> None:
         async with following(recording, toy) as t:
@@ -90,6 +91,15 @@ def test_it_follows_and_stands_and_comes_back(recording: Recording) -> None:
             await t.press("left")
             await until("the step before", lambda: t.step == last - 1)
             await check(t, toy, last - 1)
+            os.kill(recorder, signal.SIGSTOP)
+            try:
+                await t.pilot.press("G")
+                await t.pilot.pause(0.2)
+                assert (session.mode, t.step) == (Mode.LOADING, last - 1)
+                await t.pilot.press("space")
+                assert session.mode is Mode.PAUSED, "it may be frozen meanwhile"
+            finally:
+                os.kill(recorder, signal.SIGCONT)
             await t.press("G")
             await until("the newest", lambda: session.mode is Mode.LIVE and t.step == newest)
             await check(t, toy, newest)

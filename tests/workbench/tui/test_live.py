@@ -309,7 +309,7 @@ def test_scripts_get_a_plain_summary(server: Serving, load: Load, tmp_path: Path
         assert "\x1b" not in done.stdout
         return done.stdout
 
-    while int(json.loads(run("--json"))["step"]) < 3:
+    while (json.loads(run("--json"))["step"] or 0) < 3:
         time.sleep(0.2)
     lines = run("--once", server.url).splitlines()
     assert lines[0].startswith("cutaway  run ")

@@ -9,6 +9,7 @@ from tests.tracing.conftest import RunFolder
 from tests.workbench.toy_run import ToyRun, make_toy_run
 from tests.workbench.tui.conftest import Top, drive, top
 from tracing.reader import open_run
+from workbench.tui.story import story_of
 
 Lives = tuple[Path, ToyRun, ToyRun]
 
@@ -84,6 +85,15 @@ def test_a_life_tells_its_own_story(lives: Lives) -> None:
     path, _, second = lives
     run = open_run(path)
     told = dict(run.sql("SELECT request_id, count(*) FROM token GROUP BY 1").rows)
+    begun = dict(
+        run.sql(
+            """SELECT request_id, min(step) FROM (
+                   SELECT request_id, engine_id, step FROM step_request WHERE code <> 101
+                   UNION ALL SELECT request_id, engine_id, step FROM decision)
+               WHERE engine_id = (SELECT min(engine_id) FROM step) AND request_id IS NOT NULL
+               GROUP BY 1 HAVING min(step) > 0"""
+        ).rows
+    )
     run.close()
 
     async def main() -> None:
@@ -95,6 +105,14 @@ def test_a_life_tells_its_own_story(lives: Lives) -> None:
             assert {entry.request_id >> 32 for entry in entries if entry.request_id} == {own}
             ended = [r for r in model.state.requests.values() if r["end_ns"] or r["left_ns"]]
             assert any(r["request_id"] >> 32 != own for r in ended)
+            strangers = [who for who in begun if who in model.facts][:5]
+            assert strangers
+            for who in strangers:
+                story_of(model, who, t.app.desk.answers, t.app.desk.words)  # it is asked for
+            await t.settle()
+            for who in strangers:
+                lines = story_of(model, who, t.app.desk.answers, t.app.desk.words)
+                assert (lines[0].kind, lines[0].step) == ("arrive", begun[who])
             for request in ended:
                 assert request["num_output_tokens"] == told.get(request["request_id"], 0)
 

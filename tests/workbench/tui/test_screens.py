@@ -1,6 +1,7 @@
 """Every screen, every key, on a recorded run."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -379,7 +380,16 @@ def test_the_palette_offers_every_key_and_explains_numbers(run_dir: Path) -> Non
             copied: list[str] = []
             t.app.copy_to_clipboard = copied.append  # type: ignore[method-assign]  # the terminal's edge
             t.app.copy_as_sql()
-            assert copied[0].startswith(f'cutaway trace sql {run_dir.name} "FROM step')
+            assert copied[0].startswith(f'cutaway trace sql {run_dir.name} "FROM step WHERE')
+            for key in "236":
+                await t.press(key)
+                t.app.copy_as_sql()
+                (statement,) = re.findall('"(.*)"', copied[-1])
+                run = open_run(run_dir)
+                lives = {row["engine_id"] for row in run.sql(statement).dicts()}
+                run.close()
+                assert lives <= {0}
+                assert f"WHERE engine_id = 0 AND step = {STEP} " in statement
 
     drive(main)
 
