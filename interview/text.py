@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Language = Literal["en", "zh"]
+COLON: dict[Language, str] = {"en": ": ", "zh": "："}
+"""Between a heading and what it names."""
 FULL_WIDTH = {0xFF01 + i: chr(0x21 + i) for i in range(94)}
 FULL_WIDTH |= {ord(sign): f"{chr(ord(sign) - 0xFEE0)} " for sign in "！，：；？"}
 

@@ -13,6 +13,7 @@ from interview.mock import Report, make_report, make_stages
 from interview.phrases import say
 from interview.plan import MOCK_MINUTES
 from interview.progress import Progress, Review, save
+from interview.text import COLON
 from workbench.drill_session import Ended, Session, Skipped
 from workbench.drill_show import MUTE, Page
 
@@ -61,7 +62,7 @@ def _show_report(page: Page, report: Report) -> None:
     page.line()
     page.heading(say("report", lang))
     means = [f"{page.dimension(d)} {mean:.1f}" for d, mean in report.means.items()]
-    page.line(f"{say('scores', lang)}: {' · '.join(means) or none}")
+    page.line(f"{say('scores', lang)}{COLON[lang]}{' · '.join(means) or none}")
     rows = {
         "report_strong": [page.dimension(d) for d in report.strong],
         "report_weak": [*(page.dimension(d) for d in report.weak), *report.weak_cards],
@@ -69,4 +70,6 @@ def _show_report(page: Page, report: Report) -> None:
         "report_review": list(report.review),
     }
     for key, values in rows.items():
-        page.line(f"{say(key, lang)}: {', '.join(values) or none}", "" if values else MUTE)
+        page.line(
+            f"{say(key, lang)}{COLON[lang]}{', '.join(values) or none}", "" if values else MUTE
+        )

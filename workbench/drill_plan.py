@@ -11,7 +11,7 @@ from interview.phrases import say
 from interview.plan import Plan, make_plan
 from interview.progress import Progress, load, progress_path, save
 from interview.questions import TOPICS
-from interview.text import Language
+from interview.text import COLON, Language
 from workbench.drill_group import json_option, lang_option
 from workbench.drill_show import Page
 
@@ -61,7 +61,7 @@ def _show(page: Page, made: Plan, interview: date, minutes: int) -> None:
         for why in ("due", "new"):
             names = [item.card for item in day.items if item.why == why]
             if names:
-                page.line(f"{say(f'plan_{why}', lang)}: {', '.join(names)}", indent=3)
+                page.line(f"{say(f'plan_{why}', lang)}{COLON[lang]}{', '.join(names)}", indent=3)
     if made.left_out:
         page.line()
         page.say("plan_left_out", cards=", ".join(made.left_out))

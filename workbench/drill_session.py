@@ -17,7 +17,7 @@ from interview.marking import Marking, judge, mark, mistake_rows, point_rows
 from interview.phrases import say
 from interview.progress import Review
 from interview.questions import Question
-from interview.text import half_width
+from interview.text import COLON, half_width
 from workbench.drill_reader import SecondReader
 from workbench.drill_show import MUTE, Page
 
@@ -105,7 +105,7 @@ class Session:
         title = say("follow_up", lang, dimension=self.page.dimension(marking.weakest))
         if follow_up:
             self.page.line()
-            self.page.line(f"{title}: {next_up}", "bold")
+            self.page.line(f"{title}{COLON[self.page.language]}{next_up}", "bold")
             answer = f"{answer}\n\n{self._paragraph(may_be_empty=True)}"
             marking = mark(question, answer)
         seconds = self.clock() - started
@@ -116,7 +116,7 @@ class Session:
         self.page.line(question.short.in_(lang))
         if not follow_up:
             self.page.line()
-            self.page.line(f"{title}: {next_up}")
+            self.page.line(f"{title}{COLON[self.page.language]}{next_up}")
         self.page.stamp(question)
         return self._note(drill, seconds, limit, marking.share, corrected)
 

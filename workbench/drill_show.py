@@ -18,7 +18,7 @@ from interview.marking import Marking, mistake_rows, point_rows, shorten
 from interview.numbers.worked import show
 from interview.phrases import say
 from interview.questions import TOPICS, Question
-from interview.text import Language
+from interview.text import COLON, Language
 
 MUTE = "bright_black"
 
@@ -78,7 +78,7 @@ class Page:
     def verdict(self, *, right: bool, answer: str) -> None:
         """One line: the sign, and what is right."""
         if right:
-            self.line(f"✓ {say('right', self.language)}: {answer}", "bold")
+            self.line(f"✓ {say('right', self.language)}{COLON[self.language]}{answer}", "bold")
         else:
             self.line(f"✕ {say('wrong', self.language, answer=answer)}", "bold")
 
@@ -135,7 +135,7 @@ class Page:
         """The five dimensions on one line."""
         parts = [f"{self.dimension(d)} {score}" for d, score in marking.scores.items()]
         self.line()
-        self.line(f"{say('scores', self.language)}: {' · '.join(parts)}")
+        self.line(f"{say('scores', self.language)}{COLON[self.language]}{' · '.join(parts)}")
 
     def dimension(self, dimension: str) -> str:
         """The name of a dimension."""
@@ -144,7 +144,10 @@ class Page:
     def evidence(self, drill: Drill) -> None:
         """Commands that show the matter."""
         if drill.evidence:
-            self.line(f"{say('evidence', self.language)}: {' · '.join(drill.evidence)}", MUTE)
+            self.line(
+                f"{say('evidence', self.language)}{COLON[self.language]}{' · '.join(drill.evidence)}",
+                MUTE,
+            )
 
     def sheet(self, question: Question) -> None:
         """Everything about one question."""
@@ -166,7 +169,7 @@ class Page:
         self.line()
         for dimension, follow_up in question.follow_ups.items():
             title = say("follow_up", lang, dimension=self.dimension(dimension))
-            self.line(f"{title}: {follow_up.in_(lang)}")
+            self.line(f"{title}{COLON[self.language]}{follow_up.in_(lang)}")
         self.line()
         self.stamp(question)
         for source in question.sources:
