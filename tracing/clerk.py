@@ -130,7 +130,7 @@ class Clerk:
 
 
 def _start() -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "tracing.clerk"]
+    command = [sys.executable, "-P", "-m", "tracing.clerk"]  # -P: no modules of the current folder
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
 

@@ -134,7 +134,7 @@ def start_recorder(
 
     It is in a process group of its own, so Ctrl-C spares it.
     """
-    command = [sys.executable, "-m", "tracing.recorder", str(run_dir), "--locked"]
+    command = [sys.executable, "-P", "-m", "tracing.recorder", str(run_dir), "--locked"]
     if parent is not None:
         command += ["--parent", str(parent)]
     try:

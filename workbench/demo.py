@@ -90,8 +90,8 @@ def serving(console: Console, port: int) -> Iterator[RunningServer]:
     run_dir = new_run_folder()
     run_dir.mkdir(parents=True)
     log = run_dir / "server.log"
-    command = [sys.executable, "-m", "workbench.cli", "serve", "--model", MODEL, "--record-tokens"]
-    command += ["--run-dir", str(run_dir), "--port", str(port)]
+    command = [sys.executable, "-P", "-m", "workbench.cli", "serve", "--model", MODEL]
+    command += ["--record-tokens", "--run-dir", str(run_dir), "--port", str(port)]
     command += [str(word) for pair in ENGINE.items() for word in pair]
     console.print("[bold]2  server[/bold]  API, engine core, recorder")
     with log.open("w") as out:

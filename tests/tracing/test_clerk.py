@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import tracing
 from tracing import clerk as far
 from tracing.clerk import Clerk
 from tracing.errors import NotAQuestion, PutAside, TookTooLong, TookTooMuch, TraceError
+from tracing.runs import RunInfo
 
 RUN = Path(__file__).parents[2] / "traces/first-batch"
 DEAF = "SELECT len(list_distinct(range(10000000)))"
@@ -115,6 +117,20 @@ def _is_alive(pid: int) -> bool:
     with suppress(FileNotFoundError):
         return _stat(pid)[0] != "Z"
     return False
+
+
+def test_files_of_the_folder_one_stands_in_are_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "queue", "duckdb"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(7)\n")
+    monkeypatch.chdir(tmp_path)
+    with Clerk() as here:
+        assert here.ask(RUN, "SELECT 1", limit=3).rows == [(1,)]
+    recording = tracing.start(tmp_path / "run")
+    recording.recorder("core").flush()
+    recording.close()
+    assert RunInfo.load(tmp_path / "run").state == "sealed"
 
 
 def test_a_crash_is_an_answer_too(clerk: Clerk) -> None:

@@ -29,7 +29,7 @@ def web_process(runs: Sequence[str] = (), *, port: int = PORT) -> Iterator[str]:
 
     Raises WebError with its own words if it does not start.
     """
-    command = [sys.executable, "-m", "workbench.cli", "web", *runs]
+    command = [sys.executable, "-P", "-m", "workbench.cli", "web", *runs]
     command += ["--port", str(port), "--parent", str(os.getpid())]
     # A group of its own: Ctrl-C reaches whoever started it, who ends it in order.
     process = Popen(command, stdout=PIPE, text=True, process_group=0)
