@@ -144,6 +144,8 @@ def test_a_crash_is_an_answer_too(clerk: Clerk) -> None:
     with pytest.raises(TookTooMuch):
         clerk.ask(RUN, DEAF, limit=3)
     assert clerk.ask(RUN, "SELECT 42", limit=3).rows == [(42,)]
-    clerk._process.kill()  # type: ignore[union-attr]  # while nobody asks
-    clerk._process.wait()  # type: ignore[union-attr]
+    process = clerk._process
+    assert process is not None
+    process.kill()  # while nobody asks
+    process.wait()
     assert clerk.ask(RUN, "SELECT 42", limit=3).rows == [(42,)]

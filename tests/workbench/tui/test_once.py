@@ -25,7 +25,9 @@ def told(run_dir: Path, step: int) -> tuple[dict[str, Any], str]:
     """As an object, and in lines."""
     run = open_run(run_dir)
     model = load(run, "run", 0, step)
-    said = summarise(model, find_source(str(run_dir)), Words("en"), model.now_ns)  # type: ignore[arg-type]
+    source = find_source(str(run_dir))
+    assert source is not None
+    said = summarise(model, source, Words("en"), model.now_ns)
     run.close()
     return said, as_text(said, Words("en"))
 

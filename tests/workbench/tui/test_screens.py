@@ -549,7 +549,8 @@ def test_no_color_means_no_colour_at_all(
                 await t.pilot.pause(0.2)
                 for strip in t.app.screen._compositor.render_strips():
                     for segment in strip:
-                        for colour in (segment.style.color, segment.style.bgcolor):  # type: ignore[union-attr]
+                        assert segment.style is not None
+                        for colour in (segment.style.color, segment.style.bgcolor):
                             assert colour is None or colour.is_default
             assert t.app.desk.theme.is_mono
         kept = json.loads((tmp_path / "config" / "cutaway" / "top.json").read_text())
